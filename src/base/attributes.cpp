@@ -52,10 +52,18 @@ const Attribute* Attributes::find(std::string_view name) const {
   return nullptr;
 }
 
-bool Attributes::contains(std::string_view name) const { return find(name) != nullptr; }
-std::int64_t Attributes::integer(std::string_view name) const { return get<std::int64_t>(find(name), name); }
-double Attributes::real(std::string_view name) const { return get<double>(find(name), name); }
-const std::string& Attributes::text(std::string_view name) const { return get<std::string>(find(name), name); }
+bool Attributes::contains(std::string_view name) const {
+  return find(name) != nullptr;
+}
+std::int64_t Attributes::integer(std::string_view name) const {
+  return get<std::int64_t>(find(name), name);
+}
+double Attributes::real(std::string_view name) const {
+  return get<double>(find(name), name);
+}
+const std::string& Attributes::text(std::string_view name) const {
+  return get<std::string>(find(name), name);
+}
 const std::vector<std::int64_t>& Attributes::integers(std::string_view name) const {
   return get<std::vector<std::int64_t>>(find(name), name);
 }

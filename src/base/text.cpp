@@ -57,7 +57,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     std::size_t distance = edit_distance(word, candidate);
     // The last part of a dotted key alone ("lr" for "optim.lr") is as good as a typing error.
     const auto dot = candidate.rfind('.');
-    if (dot != std::string::npos) distance = std::min(distance, edit_distance(word, candidate.substr(dot + 1)) + 1);
+    if (dot != std::string::npos)
+      distance = std::min(distance, edit_distance(word, candidate.substr(dot + 1)) + 1);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;
@@ -83,7 +84,8 @@ static std::string with_unit(double value, double base, const char* const* units
     ++unit;
   }
   char text[64];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f%s%s" : "%.2f%s%s", value, *units[unit] ? " " : "", units[unit]);
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f%s%s" : "%.2f%s%s", value,
+                *units[unit] ? " " : "", units[unit]);
   return text;
 }
 

@@ -14,12 +14,17 @@ enum class DType : std::uint8_t { f32, f64, bf16, i32 };
 /// Size of one element in bytes.
 constexpr std::size_t bytes_of(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 8;
-    case DType::bf16: return 2;
-    default: return 4;
+    case DType::f64:
+      return 8;
+    case DType::bf16:
+      return 2;
+    default:
+      return 4;
   }
 }
-constexpr bool is_floating(DType dtype) { return dtype != DType::i32; }
+constexpr bool is_floating(DType dtype) {
+  return dtype != DType::i32;
+}
 
 /// "f32", "f64", "bf16" or "i32".
 const char* name_of(DType dtype);

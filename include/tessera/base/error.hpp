@@ -13,8 +13,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Something that the user can mend (deck, layout, data, checkpoint): exit code 2. The message names
-/// the key or tensor, what was found, what is legal and the nearest fix.
+/// Something that the user can mend (deck, layout, data, checkpoint): exit code 2. The message
+/// names the key or tensor, what was found, what is legal and the nearest fix.
 class UserError : public Error {
  public:
   using Error::Error;
@@ -35,14 +35,15 @@ void check_user(bool ok, const Args&... message) {
 }
 
 namespace detail {
-[[noreturn]] void fail(const char* condition, const char* file, int line, const std::string& message);
+[[noreturn]] void fail(const char* condition, const char* file, int line,
+                       const std::string& message);
 }
 
 }  // namespace tessera
 
 /// An invariant of Tessera itself. Stays in every build type; throws tessera::Error with the place.
-#define TESSERA_CHECK(condition, ...)                                                       \
-  do {                                                                                      \
-    if (!(condition))                                                                       \
+#define TESSERA_CHECK(condition, ...)                                                          \
+  do {                                                                                         \
+    if (!(condition))                                                                          \
       ::tessera::detail::fail(#condition, __FILE__, __LINE__, ::tessera::concat(__VA_ARGS__)); \
   } while (false)

@@ -7,7 +7,8 @@
 namespace tessera {
 
 /// FNV-1a, 64 bits: equal on every machine and in every run, unlike std::hash.
-constexpr std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 14695981039346656037ULL) {
+constexpr std::uint64_t hash_text(std::string_view text,
+                                  std::uint64_t seed = 14695981039346656037ULL) {
   std::uint64_t hash = seed;
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   return hash;

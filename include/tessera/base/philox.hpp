@@ -18,7 +18,8 @@ struct Philox {
   std::uint32_t word[4];
 };
 
-TESSERA_FUNCTION Philox philox4x32(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
+TESSERA_FUNCTION Philox philox4x32(std::uint64_t key, std::uint64_t counter_low,
+                                   std::uint64_t counter_high) {
   std::uint32_t c0 = static_cast<std::uint32_t>(counter_low);
   std::uint32_t c1 = static_cast<std::uint32_t>(counter_low >> 32);
   std::uint32_t c2 = static_cast<std::uint32_t>(counter_high);
@@ -41,12 +42,15 @@ TESSERA_FUNCTION Philox philox4x32(std::uint64_t key, std::uint64_t counter_low,
 }
 
 /// Word `index % 4` of the block that holds element `index` of stream `key` at `step`.
-TESSERA_FUNCTION std::uint32_t random_word(std::uint64_t key, std::uint64_t step, std::uint64_t index) {
+TESSERA_FUNCTION std::uint32_t random_word(std::uint64_t key, std::uint64_t step,
+                                           std::uint64_t index) {
   return philox4x32(key, index >> 2, step).word[index & 3];
 }
 
 /// Uniform in (0, 1), 24 bits, never 0 or 1: exact in f32 and in f64 alike.
-TESSERA_FUNCTION double uniform_of(std::uint32_t word) { return ((word >> 8) + 0.5) * (1.0 / 16777216.0); }
+TESSERA_FUNCTION double uniform_of(std::uint32_t word) {
+  return ((word >> 8) + 0.5) * (1.0 / 16777216.0);
+}
 
 /// Key of the stream `name_hash` under the run's seed.
 TESSERA_FUNCTION std::uint64_t stream_key(std::uint64_t seed, std::uint64_t name_hash) {
