@@ -5,6 +5,10 @@ add_library(tessera_options INTERFACE)
 target_include_directories(tessera_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 target_compile_options(tessera_options INTERFACE -Wall -Wextra -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 sees overlapping copies in std::string's insert and operator+ where there are none.
+  target_compile_options(tessera_options INTERFACE -Wno-restrict)
+endif()
 if(TESSERA_WERROR)
   target_compile_options(tessera_options INTERFACE -Werror)
 endif()
@@ -45,7 +49,8 @@ function(tessera_add_module name)
   set_property(GLOBAL APPEND PROPERTY TESSERA_LIBRARIES ${arg_LIBRARIES})
 endfunction()
 
-# One static library of all modules.
+# One static library of all modules. Who links it gets the public headers and the libraries, but not
+# our warnings.
 function(tessera_add_library)
   get_property(objects GLOBAL PROPERTY TESSERA_OBJECTS)
   get_property(libraries GLOBAL PROPERTY TESSERA_LIBRARIES)
@@ -54,6 +59,10 @@ function(tessera_add_library)
   endif()
   list(REMOVE_DUPLICATES libraries)
   add_library(tessera_lib STATIC ${objects})
-  set_target_properties(tessera_lib PROPERTIES OUTPUT_NAME tessera LINKER_LANGUAGE CXX)
-  target_link_libraries(tessera_lib PUBLIC tessera_options ${libraries} Threads::Threads)
+  add_library(Tessera::tessera ALIAS tessera_lib)
+  set_target_properties(tessera_lib PROPERTIES OUTPUT_NAME tessera EXPORT_NAME tessera
+                                               LINKER_LANGUAGE CXX)
+  target_compile_features(tessera_lib PUBLIC cxx_std_20)
+  target_link_libraries(tessera_lib PUBLIC $<BUILD_INTERFACE:tessera_options> ${libraries}
+                                           Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
