@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tessera/base/dtype.hpp"
+#include "tessera/comm/ledger.hpp"
+#include "tessera/program/program.hpp"
+#include "tessera/shape/mesh_shape.hpp"
+
+namespace tessera::comm {
+
+using program::ReduceOp;
+using MeshDims = std::vector<int>;
+
+/// Collectives over the mesh. A process executes one rank (mpi) or all ranks in lock-step
+/// (simulated); each argument list has one entry per local rank, in the order of local_ranks().
+/// A group = the ranks that differ only in the given mesh dims; its members are ordered row-major
+/// by those mesh dims' coordinates. Buffers are where kernels run; send and receive must not
+/// overlap. Counts are elements, may be 0, and are the same for a rank wherever it appears.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+
+  virtual const MeshShape& mesh() const = 0;
+  virtual const std::vector<int>& local_ranks() const = 0;
+
+  /// In place. f32, f64, i32. counts[r] elements on local rank r.
+  virtual void all_reduce(const MeshDims& dims, ReduceOp op, DType dtype,
+                          std::span<void* const> buffers, std::span<const std::int64_t> counts) = 0;
+  /// send[r]: the pieces for all members one after the other, counts[r][member] elements each;
+  /// receive[r]: the sum of the group's pieces for r.
+  virtual void reduce_scatter(const MeshDims& dims, DType dtype, std::span<const void* const> send,
+                              std::span<void* const> receive,
+                              std::span<const std::vector<std::int64_t>> counts) = 0;
+  /// receive[r]: all members' pieces one after the other, counts[r][member] elements each.
+  virtual void all_gather(const MeshDims& dims, DType dtype, std::span<const void* const> send,
+                          std::span<void* const> receive,
+                          std::span<const std::vector<std::int64_t>> counts) = 0;
+  virtual void all_to_all(const MeshDims& dims, DType dtype, std::span<const void* const> send,
+                          std::span<const std::vector<std::int64_t>> send_counts,
+                          std::span<void* const> receive,
+                          std::span<const std::vector<std::int64_t>> receive_counts) = 0;
+  /// Copies the first member's buffer to the whole group.
+  virtual void broadcast(const MeshDims& dims, DType dtype, std::span<void* const> buffers,
+                         std::span<const std::int64_t> counts) = 0;
+
+  // Small host-side services over all ranks of the job. Each local rank gives one entry.
+
+  /// Element-wise sum (in rank order) of host vectors of equal length, one per local rank.
+  virtual std::vector<double> sum_over_ranks(std::span<const std::vector<double>> values) = 0;
+  virtual std::vector<double> max_over_ranks(std::span<const std::vector<double>> values) = 0;
+  /// Everybody's vector, by rank.
+  virtual std::vector<std::vector<double>> gather_over_ranks(
+      std::span<const std::vector<double>> values) = 0;
+
+  Ledger& ledger() { return ledger_; }
+
+ private:
+  Ledger ledger_;
+};
+
+}  // namespace tessera::comm

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/shape/tensor_spec.hpp"
+
+namespace tessera {
+
+/// Where a variable's first value comes from: a function of the global index alone.
+struct Initializer {
+  enum class Kind : std::uint8_t { constant, normal, uniform };
+  Kind kind = Kind::constant;
+  /// Constant value, or mean of the normal, or middle of the uniform distribution.
+  double mean = 0;
+  /// Standard deviation of the normal; half width of the uniform distribution.
+  double scale = 0;
+
+  static Initializer constant(double value) { return {Kind::constant, value, 0}; }
+  static Initializer normal(double stddev) { return {Kind::normal, 0, stddev}; }
+  static Initializer uniform(double half_width) { return {Kind::uniform, 0, half_width}; }
+};
+
+/// A tensor that outlives a section.
+struct Variable {
+  enum class Kind : std::uint8_t {
+    weight,    ///< trained parameter
+    slot,      ///< optimizer state; may be stored split further (optim.shard)
+    state,     ///< other saved state: running statistics, averages
+    gradient,  ///< carried from `micro` to `update`, may be partial, never saved
+  };
+  std::string name;  ///< scoped, unique: "layer_0/attention/query"
+  TensorSpec spec;
+  Kind kind = Kind::weight;
+  Initializer initializer;
+  /// Weight: takes part in weight decay (not norms and biases). Set by who declares it.
+  bool decay = true;
+  /// Weight: gets gradients and updates.
+  bool trainable = true;
+  /// Slot and gradient: name of the weight that it belongs to.
+  std::string of;
+};
+
+/// All variables of a Task, shared by the graphs of its sections. Names are unique.
+class VariableSet {
+ public:
+  /// Declares a variable, or returns the index of an equal declaration; Error if one of the same
+  /// name has another spec or kind.
+  int declare(Variable variable);
+  int find(const std::string& name) const;  ///< index, or -1
+  int size() const { return static_cast<int>(variables_.size()); }
+  const Variable& operator[](int index) const {
+    return variables_[static_cast<std::size_t>(index)];
+  }
+  Variable& operator[](int index) { return variables_[static_cast<std::size_t>(index)]; }
+  auto begin() const { return variables_.begin(); }
+  auto end() const { return variables_.end(); }
+  /// Elements of all weights: the number of parameters.
+  std::int64_t parameters() const;
+
+ private:
+  std::vector<Variable> variables_;
+  std::map<std::string, int> index_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tessera/base/attributes.hpp"
+#include "tessera/graph/variable.hpp"
+#include "tessera/shape/mesh_shape.hpp"
+#include "tessera/shape/placement.hpp"
+#include "tessera/shape/tensor_spec.hpp"
+
+/// Plain data: what every rank executes. Nothing here depends on a rank; tiles follow from the
+/// mesh, a placement and the rank's coordinates.
+namespace tessera::program {
+
+enum class ReduceOp : std::uint8_t { sum, max, min };
+enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all };
+const char* name_of(CollectiveKind kind);
+const char* name_of(ReduceOp op);
+
+/// Index of a Buffer in its Section.
+using BufferId = int;
+
+/// Memory for a tensor's tile (of the largest rank) during a section.
+struct Buffer {
+  std::string name;
+  TensorSpec spec;
+  Placement placement;
+  std::int64_t bytes = 0;   ///< of the largest tile
+  std::int64_t offset = 0;  ///< in the arena (variables first, then the section's own part)
+  int variable = -1;        ///< the variable's storage, or -1: the section's part of the arena
+  int first_step = -1;      ///< live from this step ...
+  int last_step = -1;       ///< ... through this one
+};
+
+/// A call of a local kernel on whole tiles.
+struct KernelStep {
+  std::string kernel;  ///< id in the kernel registry
+  std::string label;   ///< scoped name of the operation
+  Attributes attributes;
+  std::vector<BufferId> inputs;
+  std::vector<BufferId> outputs;
+  std::int64_t workspace_bytes = 0;
+  std::int64_t workspace_offset = 0;
+  double flops = 0;  ///< on the rank with the largest tiles
+};
+
+/// all_reduce in place of one or more buffers, together in one call (a bucket).
+struct AllReduceStep {
+  std::string label;
+  ReduceOp op = ReduceOp::sum;
+  std::vector<int> mesh_dims;
+  std::vector<BufferId> buffers;
+  /// The buffers follow each other in memory, so the call needs no packing.
+  bool contiguous = false;
+  BufferId staging = -1;  ///< packed bucket if not contiguous
+};
+
+/// Change of placement of one or more tensors on one mesh dim: all_gather, reduce_scatter or
+/// all_to_all. Tensor t goes from inputs[t] to outputs[t]; only that mesh dim's state differs.
+struct RelayoutStep {
+  std::string label;
+  CollectiveKind kind = CollectiveKind::all_gather;
+  int mesh_dim = 0;
+  std::vector<BufferId> inputs;
+  std::vector<BufferId> outputs;
+  BufferId send = -1;  ///< packed pieces to send; -1: the input itself is in that order
+  BufferId receive = -1;
+};
+
+using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep>;
+
+/// One collective as the ledger and the plan count it.
+struct CollectiveRow {
+  std::string section;
+  CollectiveKind op = CollectiveKind::all_reduce;
+  std::vector<int> mesh_dims;
+  std::int64_t count = 0;            ///< calls
+  std::int64_t bytes = 0;            ///< payload on the rank with the largest tile
+  std::int64_t bytes_all_ranks = 0;  ///< exact sum over ranks
+};
+
+struct NamedBuffer {
+  std::string name;
+  BufferId buffer;
+};
+
+/// A straight list of steps that the driver runs as a whole.
+struct Section {
+  std::string name;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+  std::vector<NamedBuffer> inputs;   ///< tiles that the host gives
+  std::vector<NamedBuffer> feeds;    ///< scalars that the host gives
+  std::vector<NamedBuffer> fetches;  ///< results that the host reads
+  std::int64_t arena_bytes = 0;      ///< of the section's own part, workspaces included
+  std::int64_t workspace_bytes = 0;  ///< largest workspace of a kernel
+  double flops = 0;                  ///< per run, on the rank with the largest tiles
+  double flops_all_ranks = 0;
+};
+
+/// Storage of a variable, the same in all sections.
+struct StoredVariable {
+  Variable variable;
+  Placement placement;  ///< as stored; gradients may be partial
+  std::int64_t bytes = 0;
+  std::int64_t offset = 0;
+};
+
+struct Program {
+  MeshShape mesh;
+  std::vector<StoredVariable> variables;
+  std::vector<Section> sections;
+  std::int64_t variable_bytes = 0;  ///< of the variables' part of the arena
+  std::int64_t arena_bytes = 0;     ///< variables plus the largest section
+
+  const Section& section(const std::string& name) const;
+  bool has_section(const std::string& name) const;
+  /// Equal on all ranks if and only if they would do the same; symbolic in coordinates.
+  std::uint64_t hash() const;
+};
+
+}  // namespace tessera::program
