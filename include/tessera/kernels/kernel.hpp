@@ -54,6 +54,7 @@ struct Call {
   int output_count;
   void* workspace;  ///< as many bytes as the step planned, 64-byte aligned
   const Feeds& feeds;
+  const int* coordinates;  ///< of the rank on the mesh
 };
 
 /// Launches on the instance of `exec`, in its order; never fences globally.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/graph/graph.hpp"
+#include "tessera/program/program.hpp"
+#include "tessera/shape/layout.hpp"
+
+namespace tessera::plan {
+
+struct PlanOptions {
+  MeshShape mesh;
+  Layout layout;
+  /// Mesh dim over which optimizer slots are split once more; "": none.
+  std::string shard;
+  /// Largest reduction bucket.
+  std::int64_t bucket_bytes = 64 << 20;
+};
+
+/// Compiles the graphs of all sections over one set of variables. Pure; its cost does not depend on
+/// the number of ranks. UserError for an illegal layout.
+program::Program compile(const VariableSet& variables, const std::vector<const Graph*>& graphs,
+                         const PlanOptions& options);
+
+/// Names of all dims of all tensors, for Layout::check_names.
+std::vector<std::string> tensor_dims(const VariableSet& variables,
+                                     const std::vector<const Graph*>& graphs);
+
+}  // namespace tessera::plan

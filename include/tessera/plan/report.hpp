@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/program/program.hpp"
+
+namespace tessera::plan {
+
+/// Memory of the rank with the largest tiles, in bytes.
+struct BytesPerRank {
+  std::int64_t parameters = 0;  ///< weights and other saved state
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t activations = 0;  ///< the largest section's tensors
+  std::int64_t workspace = 0;    ///< kernels' scratch and packed buckets
+  std::int64_t total = 0;        ///< of the arena: what a rank allocates
+};
+
+/// What a step costs, as `tessera plan` prints it.
+struct Report {
+  std::string mesh;
+  std::int64_t ranks = 1;
+  std::int64_t parameters = 0;  ///< elements of all weights, whole model
+  BytesPerRank bytes_per_rank;
+  double flops_per_step = 0;  ///< on the rank with the largest tiles
+  double flops_per_step_all_ranks = 0;
+  std::vector<program::CollectiveRow> collectives;  ///< of one step
+};
+
+/// A section and how often it runs in one step.
+struct SectionRuns {
+  std::string section;
+  std::int64_t runs = 1;
+};
+
+/// Collectives of one run of a section, in the ledger's terms.
+std::vector<program::CollectiveRow> collectives_of(const program::Program& program,
+                                                   const program::Section& section);
+Report report(const program::Program& program, const std::vector<SectionRuns>& step);
+
+/// One JSON object: parameters, bytes_per_rank, flops_per_step, collectives …
+std::string to_json(const Report& report, const MeshShape& mesh);
+/// A table for people.
+std::string to_table(const Report& report, const MeshShape& mesh);
+/// How one tensor is computed: operation, placement, steps, kernels, collectives. UserError with
+/// near names if there is no such tensor.
+std::string explain(const program::Program& program, const std::string& tensor);
+
+}  // namespace tessera::plan
