@@ -23,7 +23,7 @@ if(TESSERA_SANITIZE)
 endif()
 set(TESSERA_PYTHON "" CACHE FILEPATH "Python that has the packages of tests/requirements.txt")
 if(NOT TESSERA_PYTHON)
-  find_program(TESSERA_SYSTEM_PYTHON python3 REQUIRED)
+  find_program(TESSERA_SYSTEM_PYTHON python3 HINTS "${PROJECT_SOURCE_DIR}/.venv/bin" REQUIRED)
   set(TESSERA_PYTHON "${TESSERA_SYSTEM_PYTHON}")
 endif()
 
