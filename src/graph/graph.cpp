@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/graph/graph.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+
+namespace tessera {
+
+const TensorSpec& Tensor::spec() const {
+  TESSERA_CHECK(graph_ != nullptr, "an empty Tensor has no spec");
+  return graph_->info(id_).spec;
+}
+
+const std::string& Tensor::name() const {
+  TESSERA_CHECK(graph_ != nullptr, "an empty Tensor has no name");
+  return graph_->info(id_).name;
+}
+
+Tensor Graph::new_tensor(Info info) {
+  tensors_.push_back(std::move(info));
+  return {this, tensor_count() - 1};
+}
+
+std::vector<Tensor> Graph::add(std::shared_ptr<const Operation> operation,
+                               const std::vector<Tensor>& inputs, const std::string& name) {
+  Node node;
+  node.name = scoped(name.empty() ? operation->type() : name);
+  if (const int uses = names_[node.name]++; uses > 0) node.name += "_" + std::to_string(uses);
+  std::vector<TensorSpec> specs;
+  for (const auto& input : inputs) {
+    TESSERA_CHECK(input && &input.graph() == this, node.name,
+                  ": an input is empty or of another graph");
+    node.inputs.push_back(input.id());
+    specs.push_back(input.spec());
+  }
+  std::vector<TensorSpec> results;
+  try {
+    results = operation->infer(specs);
+  } catch (const UserError& error) {
+    throw UserError(concat(node.name, ": ", error.what()));
+  }
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    Info info;
+    info.spec = std::move(results[i]);
+    info.name = i == 0 ? node.name : node.name + ":" + std::to_string(i);
+    info.node = static_cast<int>(nodes_.size());
+    info.output = static_cast<int>(i);
+    outputs.push_back(new_tensor(std::move(info)));
+    node.outputs.push_back(outputs.back().id());
+  }
+  node.operation = std::move(operation);
+  nodes_.push_back(std::move(node));
+  return outputs;
+}
+
+Tensor Graph::add1(std::shared_ptr<const Operation> operation, const std::vector<Tensor>& inputs,
+                   const std::string& name) {
+  const auto outputs = add(std::move(operation), inputs, name);
+  TESSERA_CHECK(outputs.size() == 1, outputs.empty() ? name : outputs[0].name(), " has ",
+                outputs.size(), " outputs where one is wanted");
+  return outputs[0];
+}
+
+Tensor Graph::input(const std::string& name, TensorSpec spec) {
+  Info info;
+  info.spec = std::move(spec);
+  info.name = name;
+  info.is_input = true;
+  return new_tensor(std::move(info));
+}
+
+Tensor Graph::feed(const std::string& name, DType dtype) {
+  for (int i = 0; i < tensor_count(); ++i)
+    if (info(i).is_feed && info(i).name == name && info(i).spec.dtype == dtype) return {this, i};
+  Info info;
+  info.spec.dtype = dtype;
+  info.name = name;
+  info.is_feed = true;
+  return new_tensor(std::move(info));
+}
+
+Tensor Graph::variable(Variable variable) {
+  variable.name = scoped(variable.name);
+  const std::string name = variable.name;
+  variables_->declare(std::move(variable));
+  return read(name);
+}
+
+Tensor Graph::read(const std::string& full_name) {
+  const auto found = reads_.find(full_name);
+  if (found != reads_.end()) return {this, found->second};
+  const int index = variables_->find(full_name);
+  TESSERA_CHECK(index >= 0, "section '", section_, "' reads variable '", full_name,
+                "', which is not declared");
+  Info info;
+  info.spec = (*variables_)[index].spec;
+  info.name = full_name;
+  info.variable = index;
+  const Tensor tensor = new_tensor(std::move(info));
+  reads_[full_name] = tensor.id();
+  return tensor;
+}
+
+void Graph::assign(const std::string& full_name, Tensor value) {
+  accumulate(full_name, value, true);
+}
+
+void Graph::accumulate(const std::string& full_name, Tensor value, bool first) {
+  const int index = variables_->find(full_name);
+  TESSERA_CHECK(index >= 0, "section '", section_, "' assigns variable '", full_name,
+                "', which is not declared");
+  TESSERA_CHECK((*variables_)[index].spec.shape == value.shape(), "variable '", full_name, "' ",
+                (*variables_)[index].spec.shape.to_string(), " is assigned ",
+                value.shape().to_string());
+  for (const auto& assignment : assignments_)
+    TESSERA_CHECK(assignment.variable != index, "section '", section_, "' assigns variable '",
+                  full_name, "' twice");
+  assignments_.push_back({index, value.id(), !first});
+}
+
+void Graph::fetch(const std::string& name, Tensor value) {
+  fetches_.push_back({name, value.id()});
+}
+
+Graph::Scope::Scope(Graph& graph, const std::string& name)
+    : graph_(graph), length_(graph.scope_.size()) {
+  graph_.scope_ += name + "/";
+}
+
+Graph::Scope::~Scope() {
+  graph_.scope_.resize(length_);
+}
+
+}  // namespace tessera
