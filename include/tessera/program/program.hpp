@@ -32,7 +32,7 @@ struct Buffer {
   Placement placement;
   std::int64_t bytes = 0;   ///< of the largest tile
   std::int64_t offset = 0;  ///< in the arena (variables first, then the section's own part)
-  int variable = -1;        ///< the variable's storage, or -1: the section's part of the arena
+  int variable = -1;        ///< in the variable's storage, or -1: the section's part of the arena
   int first_step = -1;      ///< live from this step ...
   int last_step = -1;       ///< ... through this one
 };
@@ -47,6 +47,8 @@ struct KernelStep {
   std::int64_t workspace_bytes = 0;
   std::int64_t workspace_offset = 0;
   double flops = 0;  ///< on the rank with the largest tiles
+  /// Pairs (input, output) that may share memory, see Emitter::KernelOptions.
+  std::vector<std::pair<int, int>> in_place;
 };
 
 /// all_reduce in place of one or more buffers, together in one call (a bucket).
@@ -72,7 +74,24 @@ struct RelayoutStep {
   BufferId receive = -1;
 };
 
-using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep>;
+/// Change of placement on one mesh dim without communication: a rank keeps its block of a
+/// replicated tensor (slice), or a replicated tensor becomes a partial sum: kept at coordinate 0,
+/// zero elsewhere.
+struct LocalStep {
+  enum class Kind : std::uint8_t { slice, keep_at_origin };
+  std::string label;
+  Kind kind = Kind::slice;
+  int mesh_dim = 0;
+  BufferId input = -1;
+  BufferId output = -1;
+};
+
+using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep>;
+
+/// Buffers that a step reads and writes, in-place operands in both.
+std::vector<BufferId> reads_of(const Step& step);
+std::vector<BufferId> writes_of(const Step& step);
+const std::string& label_of(const Step& step);
 
 /// One collective as the ledger and the plan count it.
 struct CollectiveRow {

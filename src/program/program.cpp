@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/program/program.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/hash.hpp"
+
+namespace tessera::program {
+namespace {
+
+class Hasher {
+ public:
+  void add(std::uint64_t value) { hash_ = hash_combine(hash_, value); }
+  void add(const std::string& text) { add(hash_text(text)); }
+  void add(const TensorSpec& spec) {
+    add(static_cast<std::uint64_t>(spec.dtype));
+    add(spec.shape.to_string());
+  }
+  template <class T>
+  void add_all(const std::vector<T>& values) {
+    add(values.size());
+    for (const auto& value : values) add(static_cast<std::uint64_t>(value));
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0;
+};
+
+void add_step(Hasher& hasher, const Step& step) {
+  hasher.add(step.index());
+  hasher.add_all(reads_of(step));
+  hasher.add_all(writes_of(step));
+  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
+    hasher.add(kernel->kernel);
+    hasher.add(kernel->attributes.hash());
+    hasher.add(static_cast<std::uint64_t>(kernel->workspace_offset));
+  } else if (const auto* reduce = std::get_if<AllReduceStep>(&step)) {
+    hasher.add(static_cast<std::uint64_t>(reduce->op));
+    hasher.add_all(reduce->mesh_dims);
+  } else if (const auto* relayout = std::get_if<RelayoutStep>(&step)) {
+    hasher.add(static_cast<std::uint64_t>(relayout->kind));
+    hasher.add(static_cast<std::uint64_t>(relayout->mesh_dim));
+  } else if (const auto* local = std::get_if<LocalStep>(&step)) {
+    hasher.add(static_cast<std::uint64_t>(local->kind));
+    hasher.add(static_cast<std::uint64_t>(local->mesh_dim));
+  }
+}
+
+void append(std::vector<BufferId>& to, const std::vector<BufferId>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+const char* name_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all_reduce";
+    case CollectiveKind::reduce_scatter:
+      return "reduce_scatter";
+    case CollectiveKind::all_gather:
+      return "all_gather";
+    case CollectiveKind::all_to_all:
+      return "all_to_all";
+  }
+  return "?";
+}
+
+const char* name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::max:
+      return "max";
+    case ReduceOp::min:
+      return "min";
+  }
+  return "?";
+}
+
+std::vector<BufferId> reads_of(const Step& step) {
+  std::vector<BufferId> reads;
+  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
+    reads = kernel->inputs;
+  } else if (const auto* reduce = std::get_if<AllReduceStep>(&step)) {
+    reads = reduce->buffers;
+  } else if (const auto* relayout = std::get_if<RelayoutStep>(&step)) {
+    reads = relayout->inputs;
+  } else if (const auto* local = std::get_if<LocalStep>(&step)) {
+    reads = {local->input};
+  }
+  return reads;
+}
+
+std::vector<BufferId> writes_of(const Step& step) {
+  std::vector<BufferId> writes;
+  if (const auto* kernel = std::get_if<KernelStep>(&step)) {
+    writes = kernel->outputs;
+  } else if (const auto* reduce = std::get_if<AllReduceStep>(&step)) {
+    writes = reduce->buffers;
+    if (reduce->staging >= 0) writes.push_back(reduce->staging);
+  } else if (const auto* relayout = std::get_if<RelayoutStep>(&step)) {
+    append(writes, relayout->outputs);
+    if (relayout->send >= 0) writes.push_back(relayout->send);
+    if (relayout->receive >= 0) writes.push_back(relayout->receive);
+  } else if (const auto* local = std::get_if<LocalStep>(&step)) {
+    writes = {local->output};
+  }
+  return writes;
+}
+
+const std::string& label_of(const Step& step) {
+  return std::visit([](const auto& s) -> const std::string& { return s.label; }, step);
+}
+
+bool Program::has_section(const std::string& name) const {
+  for (const auto& section : sections)
+    if (section.name == name) return true;
+  return false;
+}
+
+const Section& Program::section(const std::string& name) const {
+  for (const auto& section : sections)
+    if (section.name == name) return section;
+  throw Error(concat("the program has no section '", name, "'"));
+}
+
+std::uint64_t Program::hash() const {
+  Hasher hasher;
+  hasher.add(mesh.to_string());
+  for (const auto& stored : variables) {
+    hasher.add(stored.variable.name);
+    hasher.add(stored.variable.spec);
+    hasher.add(stored.placement.hash());
+    hasher.add(static_cast<std::uint64_t>(stored.offset));
+  }
+  for (const auto& section : sections) {
+    hasher.add(section.name);
+    for (const auto& buffer : section.buffers) {
+      hasher.add(buffer.spec);
+      hasher.add(buffer.placement.hash());
+      hasher.add(static_cast<std::uint64_t>(buffer.offset));
+    }
+    for (const auto& step : section.steps) add_step(hasher, step);
+  }
+  return hasher.value();
+}
+
+}  // namespace tessera::program
