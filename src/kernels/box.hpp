@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tessera/device/exec.hpp"
+#include "tessera/kernels/kernel.hpp"
+
+namespace tessera::kernels {
+
+/// A box to copy: extents above 1 only, neighbouring dims merged where both sides allow it. Strides
+/// in elements. Rank at least 1.
+struct CopyBox {
+  int rank = 0;
+  std::int64_t extent[kMaxRank] = {};
+  std::int64_t to_stride[kMaxRank] = {};
+  std::int64_t from_stride[kMaxRank] = {};
+
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (int d = 0; d < rank; ++d) n *= extent[d];
+    return n;
+  }
+};
+
+CopyBox merge_box(int rank, const std::int64_t* extents, const std::int64_t* to_strides,
+                  const std::int64_t* from_strides);
+
+void copy_box_portable(const device::Exec& exec, void* to, const void* from, const CopyBox& box,
+                       std::size_t element_bytes);
+void set_zero_portable(const device::Exec& exec, void* to, std::size_t bytes);
+
+}  // namespace tessera::kernels
