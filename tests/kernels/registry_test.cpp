@@ -9,7 +9,17 @@ using namespace tessera;
 
 namespace {
 void do_nothing(const device::Exec&, const kernels::Call&) {}
-void do_less(const device::Exec&, const kernels::Call&) {}
+
+template <class Function>
+std::string message_of(const Function& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
 }  // namespace
 
 TEST_CASE("a kernel is found under the id that it was registered with") {
