@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "data/paths.hpp"
+
+#include <glob.h>
+
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+
+namespace tessera::data {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> expand_paths(const std::string& entry) {
+  if (entry.find_first_of("*?[") != std::string::npos && !fs::exists(entry)) {
+    glob_t found{};
+    const int result = ::glob(entry.c_str(), 0, nullptr, &found);
+    std::vector<std::string> paths;
+    for (std::size_t i = 0; result == 0 && i < found.gl_pathc; ++i)
+      paths.emplace_back(found.gl_pathv[i]);
+    ::globfree(&found);
+    check_user(!paths.empty(), "data.path: no file fits the pattern '", entry, "'");
+    return paths;
+  }
+  std::error_code ignored;
+  if (fs::exists(entry, ignored)) return {entry};
+  const fs::path folder = fs::path(entry).parent_path();
+  std::vector<std::string> names;
+  for (const auto& neighbour :
+       fs::directory_iterator(folder.empty() ? "." : folder.string(), ignored))
+    names.push_back(neighbour.path().filename().string());
+  throw UserError(concat("data.path: there is no file or folder '", entry, "'",
+                         did_you_mean(fs::path(entry).filename().string(), names)));
+}
+
+WeightedPath parse_weighted(const std::string& entry) {
+  const auto colon = entry.rfind(':');
+  if (colon == std::string::npos || fs::exists(entry)) return {entry, 1};
+  const std::string text = trim(entry.substr(colon + 1));
+  WeightedPath parsed{trim(entry.substr(0, colon)), 0};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, parsed.weight);
+  if (text.empty() || result.ec != std::errc() || result.ptr != end) return {entry, 1};
+  return parsed;
+}
+
+}  // namespace tessera::data
