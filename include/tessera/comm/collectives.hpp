@@ -7,6 +7,7 @@
 
 #include "tessera/base/dtype.hpp"
 #include "tessera/comm/ledger.hpp"
+#include "tessera/comm/world.hpp"
 #include "tessera/program/program.hpp"
 #include "tessera/shape/mesh_shape.hpp"
 
@@ -18,16 +19,20 @@ using MeshDims = std::vector<int>;
 /// Collectives over the mesh. A process executes one rank (mpi) or all ranks in lock-step
 /// (simulated); each argument list has one entry per local rank, in the order of local_ranks().
 /// A group = the ranks that differ only in the given mesh dims; its members are ordered row-major
-/// by those mesh dims' coordinates. Buffers are where kernels run; send and receive must not
-/// overlap. Counts are elements, may be 0, and are the same for a rank wherever it appears.
+/// by those mesh dims' coordinates, mesh dims in the mesh's order. Buffers are where kernels run;
+/// send and receive must not overlap. Counts are elements, may be 0, and are the same for a rank
+/// wherever it appears.
 class Collectives {
  public:
   virtual ~Collectives() = default;
 
   virtual const MeshShape& mesh() const = 0;
   virtual const std::vector<int>& local_ranks() const = 0;
+  /// The processes that share the work (one if simulated), for agree and texts.
+  virtual const World& world() const = 0;
 
-  /// In place. f32, f64, i32. counts[r] elements on local rank r.
+  /// In place. f32, f64, i32. counts[r] elements on local rank r, equal in a group. max and min of
+  /// a NaN are NaN.
   virtual void all_reduce(const MeshDims& dims, ReduceOp op, DType dtype,
                           std::span<void* const> buffers, std::span<const std::int64_t> counts) = 0;
   /// send[r]: the pieces for all members one after the other, counts[r][member] elements each;
@@ -35,6 +40,7 @@ class Collectives {
   virtual void reduce_scatter(const MeshDims& dims, DType dtype, std::span<const void* const> send,
                               std::span<void* const> receive,
                               std::span<const std::vector<std::int64_t>> counts) = 0;
+  /// Any dtype, as for the other collectives that only move data.
   /// receive[r]: all members' pieces one after the other, counts[r][member] elements each.
   virtual void all_gather(const MeshDims& dims, DType dtype, std::span<const void* const> send,
                           std::span<void* const> receive,
@@ -61,5 +67,8 @@ class Collectives {
  private:
   Ledger ledger_;
 };
+
+/// The ledger's rows over all ranks of the job: what `plan` says of them. Collective.
+std::vector<program::CollectiveRow> rows_over_ranks(Collectives& collectives);
 
 }  // namespace tessera::comm

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "tessera/comm/communicator.hpp"
+#include "tessera/comm/waiter.hpp"
+#include "tessera/comm/world.hpp"
+
+namespace tessera::comm {
+
+/// The processes of an MPI communicator, of which it keeps a duplicate.
+class MpiWorld final : public World {
+ public:
+  MpiWorld(MPI_Comm communicator, Waiter waiter);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void barrier() const override;
+  void broadcast(std::span<std::byte> bytes, int root = 0) const override;
+  std::vector<std::byte> gather(std::span<const std::byte> bytes) const override;
+
+  MPI_Comm communicator() const { return communicator_.get(); }
+  const Waiter& waiter() const { return waiter_; }
+
+ private:
+  Communicator communicator_;
+  Waiter waiter_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+/// The communicator of a World, MPI_COMM_NULL if it is a single process without MPI.
+MPI_Comm communicator_of(const World& world);
+
+}  // namespace tessera::comm

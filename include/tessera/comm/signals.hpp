@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::comm {
+
+/// Signal numbers of "USR1,TERM" (names with or without SIG; numbers too); UserError that begins
+/// with `key` for a name that is none or a signal that can't be caught. "" gives none.
+std::vector<int> parse_signals(const std::string& key, std::string_view text);
+/// "SIGUSR1".
+std::string signal_name(int signal);
+
+/// While it lives, the signals that ask a run to stop only leave a mark, which the loop looks at;
+/// one object at a time. The handlers do nothing else, so they are safe at any moment.
+class StopSignals {
+ public:
+  explicit StopSignals(const std::vector<int>& signals);
+  /// Restores the handlers that were there before.
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  struct Previous;
+  std::vector<Previous> previous_;
+};
+
+/// The last stop signal that came, 0 if none did since the last clear.
+int pending_signal();
+void clear_pending_signal();
+
+}  // namespace tessera::comm
