@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tessera/base/dtype.hpp"
+
+/// Bytes of workspace that kernels need beside their operands: pure functions of the local tiles,
+/// so that the plan is exact. A kernel stays inside what these say for its own tile, and they grow
+/// with each argument, so the largest tile's bytes are enough on every rank.
+namespace tessera::program {
+
+/// Elements of an operand that a 16-bit matrix product holds in f32 at a time.
+inline constexpr std::int64_t kPanelElements = std::int64_t{1} << 20;
+/// Rows of queries, and keys, that attention treats at a time.
+inline constexpr std::int64_t kQueryBlock = 64;
+inline constexpr std::int64_t kKeyBlock = 512;
+
+/// Every part of a workspace starts at a multiple of 64 bytes.
+constexpr std::int64_t round_up_workspace(std::int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+/// `einsum`: f32 panels of 16-bit operands. Sizes in elements of the local tiles.
+constexpr std::int64_t einsum_workspace(DType a, DType b, DType c, std::int64_t a_size,
+                                        std::int64_t b_size, std::int64_t c_size) {
+  const auto panel = [](DType dtype, std::int64_t size) {
+    return dtype == DType::bf16 ? round_up_workspace(4 * std::min(size, kPanelElements)) : 0;
+  };
+  return panel(a, a_size) + panel(b, b_size) + panel(c, c_size);
+}
+
+/// Local extents of `attention_forward` and `attention_backward`.
+struct AttentionSize {
+  std::int64_t batch = 0;
+  std::int64_t queries = 0;  ///< length
+  std::int64_t keys = 0;     ///< memory length
+  std::int64_t heads = 0;    ///< of k and v
+  std::int64_t group = 1;    ///< query heads for each of these
+  std::int64_t depth = 0;    ///< d
+};
+
+/// A block of scores with its rows' statistics; for 16-bit tensors also one head of k and v in f32,
+/// and a block of q and out.
+constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionSize& size) {
+  const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
+  const std::int64_t rows = std::min(size.queries, kQueryBlock);
+  const std::int64_t columns = std::min(size.keys, kKeyBlock);
+  std::int64_t total = round_up_workspace(bytes * rows * columns);
+  total += 3 * round_up_workspace(bytes * kQueryBlock);
+  if (dtype == DType::bf16) {
+    total += 2 * round_up_workspace(4 * size.keys * size.depth);
+    total += 2 * round_up_workspace(4 * rows * size.depth);
+  }
+  return total;
+}
+
+/// Two such blocks; for each query row the sum of dout times out; for 16-bit tensors one head of k,
+/// v, dk and dv in f32 and a block of q, dout and dq.
+constexpr std::int64_t attention_backward_workspace(DType dtype, const AttentionSize& size) {
+  const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
+  const std::int64_t rows = std::min(size.queries, kQueryBlock);
+  const std::int64_t columns = std::min(size.keys, kKeyBlock);
+  std::int64_t total = 2 * round_up_workspace(bytes * rows * columns);
+  total += round_up_workspace(bytes * size.batch * size.heads * size.group * size.queries);
+  if (dtype == DType::bf16) {
+    total += 4 * round_up_workspace(4 * size.keys * size.depth);
+    total += 3 * round_up_workspace(4 * rows * size.depth);
+  }
+  return total;
+}
+
+}  // namespace tessera::program
