@@ -67,9 +67,8 @@ void Einsum::lower(program::Emitter& emitter) const {
   program::Emitter::KernelOptions options;
   options.flops = 2.0 * static_cast<double>(shape_a.united(shape_b).size());
   const auto dtype = [&](program::BufferId id) { return emitter.buffer(id).spec.dtype; };
-  options.workspace_bytes =
-      program::einsum_workspace({shape_a, dtype(a)}, labels[0], {shape_b, dtype(b)}, labels[1],
-                                {shape_c, dtype(c)}, labels[2]);
+  options.workspace_bytes = program::einsum_workspace(dtype(a), dtype(b), dtype(c), shape_a.size(),
+                                                      shape_b.size(), shape_c.size());
   emitter.kernel("einsum", {{"in0", labels[0]}, {"in1", labels[1]}, {"out", labels[2]}}, {a, b},
                  {c}, options);
 }

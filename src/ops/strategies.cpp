@@ -59,6 +59,23 @@ void add_linear(std::vector<Strategy>& strategies, const StrategyContext& contex
   strategies.push_back(std::move(strategy));
 }
 
+Placement mapped(const Placement& placement, const std::vector<int>& map) {
+  Placement result(placement.mesh_rank());
+  for (int m = 0; m < placement.mesh_rank(); ++m) {
+    const State& state = placement[m];
+    if (!state.is_split()) continue;
+    const int dim = map[static_cast<std::size_t>(state.dim)];
+    if (dim >= 0) result[m] = State::split(dim, state.inner);
+  }
+  return result;
+}
+
+std::vector<int> dim_map(const Shape& from, const Shape& to) {
+  std::vector<int> map;
+  for (const auto& dim : from) map.push_back(to.find(dim.name).value_or(-1));
+  return map;
+}
+
 std::vector<int> mesh_dims_of(const Placement& placement, int dim) {
   return dim < 0 ? std::vector<int>{} : placement.mesh_dims_splitting(dim);
 }

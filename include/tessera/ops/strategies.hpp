@@ -38,6 +38,17 @@ std::vector<Strategy> passing_cuts(const StrategyContext& context,
 void add_linear(std::vector<Strategy>& strategies, const StrategyContext& context, std::size_t i,
                 const std::vector<std::size_t>& linear_outputs);
 
+/// The placement of a tensor whose dim `map[d]` is dim d of one placed so: cuts of dims mapped to
+/// -1 and partial states become replicated.
+Placement mapped(const Placement& placement, const std::vector<int>& map);
+/// map[d] = index in `to` of dim d of `from`, or -1.
+std::vector<int> dim_map(const Shape& from, const Shape& to);
+
+/// dtype of statistics and losses over values of a dtype: f64 of f64, else f32.
+inline DType statistics_dtype(DType dtype) {
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+
 /// Mesh dims that cut dim `dim` of a placement, outermost first; empty for dim -1.
 std::vector<int> mesh_dims_of(const Placement& placement, int dim);
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tessera/graph/graph.hpp"
+
+/// Operations that move elements and compute nothing. All are linear: partial sums pass through.
+namespace tessera::ops {
+
+/// x with dim `from` called `to`. Where the layout's rules place the two names differently, the
+/// planner moves the tensor: a slice, all_gather or all_to_all.
+Tensor rename(Tensor x, const std::string& from, const std::string& to);
+/// The elements in row-major order under other dims: splits a dim into several or merges
+/// neighbours. UserError if the sizes differ. A cut on the outermost of the dims that change passes
+/// where its borders are the same before and after; other cuts of such dims are gathered first.
+Tensor reshape(Tensor x, const Shape& shape);
+/// Elements [begin, begin + size) along a dim.
+Tensor slice(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size);
+/// x with zeros around it along a dim: x begins at `begin` of `size`.
+Tensor pad(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size);
+/// x without a dim: the elements at the index that the feed `feed` holds. No gradient.
+Tensor select(Tensor x, const std::string& dim, const std::string& feed);
+
+}  // namespace tessera::ops
