@@ -42,6 +42,10 @@ class Emitter {
     kernel(id, std::move(attributes), std::move(inputs), std::move(outputs), KernelOptions{});
   }
 
+  /// Makes an output the same memory as an input (rename, reshape that moves nothing): no step.
+  /// Their tiles must have the same number of elements; partial inputs are copied instead.
+  virtual void alias(int output, int input) = 0;
+
   /// In-place all_reduce of buffers over some mesh dims as one bucket; none if the mesh dims are
   /// empty.
   virtual void all_reduce(ReduceOp op, const std::vector<int>& mesh_dims,

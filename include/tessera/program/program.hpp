@@ -32,6 +32,7 @@ struct Buffer {
   Placement placement;
   std::int64_t bytes = 0;   ///< of the largest tile
   std::int64_t offset = 0;  ///< in the arena (variables first, then the section's own part)
+  BufferId alias_of = -1;   ///< the same memory under another name or shape
   int variable = -1;        ///< in the variable's storage, or -1: the section's part of the arena
   int first_step = -1;      ///< live from this step ...
   int last_step = -1;       ///< ... through this one

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <set>
+
+#include "fuse.hpp"
+#include "memory.hpp"
+#include "section_planner.hpp"
+#include "storage.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/plan/planner.hpp"
+
+namespace tessera::plan {
+namespace {
+
+/// Offsets from the start of the arena: variables first, the section's own part after them.
+void place_in_arena(program::Program& program) {
+  for (auto& section : program.sections) {
+    for (auto& buffer : section.buffers)
+      buffer.offset = buffer.variable >= 0
+                          ? program.variables[static_cast<std::size_t>(buffer.variable)].offset
+                          : program.variable_bytes + buffer.offset;
+    for (auto& step : section.steps)
+      if (auto* kernel = std::get_if<program::KernelStep>(&step))
+        kernel->workspace_offset += program.variable_bytes;
+    program.arena_bytes =
+        std::max(program.arena_bytes, program.variable_bytes + section.arena_bytes);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> tensor_dims(const VariableSet& variables,
+                                     const std::vector<const Graph*>& graphs) {
+  std::set<std::string> names;
+  for (const auto& variable : variables)
+    for (const auto& dim : variable.spec.shape) names.insert(dim.name);
+  for (const Graph* graph : graphs)
+    for (int t = 0; t < graph->tensor_count(); ++t)
+      for (const auto& dim : graph->info(t).spec.shape) names.insert(dim.name);
+  return {names.begin(), names.end()};
+}
+
+program::Program compile(const VariableSet& variables, const std::vector<const Graph*>& graphs,
+                         const PlanOptions& options) {
+  options.layout.check_names(options.mesh, tensor_dims(variables, graphs));
+  Storage storage(variables, options);
+  program::Program program;
+  program.mesh = options.mesh;
+  for (const Graph* graph : graphs) {
+    Draft draft = SectionPlanner(storage, *graph).run();
+    fuse(draft);
+    bind_stores(draft, storage);
+    plan_memory(draft.section);
+    program.sections.push_back(std::move(draft.section));
+  }
+  storage.lay_out(program);
+  program.arena_bytes = program.variable_bytes;
+  place_in_arena(program);
+  return program;
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+#include "tessera/plan/report.hpp"
+#include "tessera/shape/tile.hpp"
+
+namespace tessera::plan {
+namespace {
+
+using program::Buffer;
+using program::BufferId;
+using program::Section;
+using program::Step;
+
+std::string mesh_names(const std::vector<int>& mesh_dims, const MeshShape& mesh) {
+  std::vector<std::string> names;
+  for (int m : mesh_dims) names.push_back(mesh[m].name);
+  return join(names, ", ");
+}
+
+std::string buffer_text(const Buffer& buffer, const MeshShape& mesh) {
+  std::vector<std::string> extents;
+  for (auto extent : largest_tile(buffer.spec.shape, buffer.placement, mesh))
+    extents.push_back(std::to_string(extent));
+  return concat(buffer.name, " ", name_of(buffer.spec.dtype), " ", buffer.spec.shape.to_string(),
+                " ", buffer.placement.to_string(buffer.spec.shape, mesh), ", tile [",
+                join(extents, ", "), "], ", format_bytes(static_cast<double>(buffer.bytes)), " at ",
+                buffer.offset);
+}
+
+std::string step_text(const Step& step, const MeshShape& mesh) {
+  if (const auto* kernel = std::get_if<program::KernelStep>(&step))
+    return concat("kernel ", kernel->kernel, "  ", kernel->attributes.to_string());
+  if (const auto* reduce = std::get_if<program::AllReduceStep>(&step))
+    return concat("all_reduce ", name_of(reduce->op), " over ", mesh_names(reduce->mesh_dims, mesh),
+                  ", ", reduce->buffers.size(),
+                  reduce->buffers.size() == 1 ? " tensor" : " tensors in one bucket");
+  if (const auto* relayout = std::get_if<program::RelayoutStep>(&step))
+    return concat(name_of(relayout->kind), " over ", mesh[relayout->mesh_dim].name, ", ",
+                  relayout->inputs.size(),
+                  relayout->inputs.size() == 1 ? " tensor" : " tensors in one bucket");
+  const auto& local = std::get<program::LocalStep>(step);
+  return concat(local.kind == program::LocalStep::Kind::slice ? "slice" : "keep at coordinate 0",
+                " on ", mesh[local.mesh_dim].name);
+}
+
+bool names_tensor(const Section& section, const Step& step, const std::string& tensor) {
+  if (program::label_of(step) == tensor) return true;
+  for (const auto& ids : {program::reads_of(step), program::writes_of(step)})
+    for (BufferId id : ids)
+      if (section.buffers[static_cast<std::size_t>(id)].name == tensor) return true;
+  return false;
+}
+
+std::string explain_section(const Section& section, const std::string& tensor,
+                            const MeshShape& mesh) {
+  std::string text;
+  for (const auto& buffer : section.buffers)
+    if (buffer.name == tensor) text += "  held as " + buffer_text(buffer, mesh) + "\n";
+  for (std::size_t i = 0; i < section.steps.size(); ++i) {
+    const Step& step = section.steps[i];
+    if (!names_tensor(section, step, tensor)) continue;
+    text +=
+        concat("  step ", i, "  ", program::label_of(step), "\n    ", step_text(step, mesh), "\n");
+    for (BufferId id : program::reads_of(step))
+      text +=
+          "    reads  " + buffer_text(section.buffers[static_cast<std::size_t>(id)], mesh) + "\n";
+    for (BufferId id : program::writes_of(step))
+      text +=
+          "    writes " + buffer_text(section.buffers[static_cast<std::size_t>(id)], mesh) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const program::Program& program, const std::string& tensor) {
+  std::string text;
+  std::vector<std::string> names;
+  for (const auto& section : program.sections) {
+    const std::string part = explain_section(section, tensor, program.mesh);
+    if (!part.empty()) text += "section " + section.name + "\n" + part;
+    for (const auto& buffer : section.buffers) names.push_back(buffer.name);
+  }
+  check_user(!text.empty(), "no tensor or operation is named '", tensor, "'",
+             did_you_mean(tensor, names), "; names are scoped, e.g. '",
+             names.empty() ? std::string() : names[names.size() / 2], "'");
+  return text;
+}
+
+}  // namespace tessera::plan

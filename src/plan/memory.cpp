@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "memory.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "pointwise_program.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera::plan {
+namespace {
+
+using program::Buffer;
+using program::BufferId;
+using program::KernelStep;
+using program::Section;
+using program::Step;
+
+/// A pointwise kernel may overwrite any input that it reads element by element.
+void find_in_place(Section& section) {
+  for (auto& step : section.steps) {
+    auto* kernel = std::get_if<KernelStep>(&step);
+    if (!kernel || kernel->kernel != "pointwise") continue;
+    kernel->in_place.clear();
+    const auto program = PointwiseProgram::of(*kernel);
+    for (std::size_t i = 0; i < kernel->inputs.size(); ++i)
+      for (std::size_t j = 0; j < kernel->outputs.size(); ++j) {
+        const Buffer& input = section.buffers[static_cast<std::size_t>(kernel->inputs[i])];
+        const Buffer& output = section.buffers[static_cast<std::size_t>(kernel->outputs[j])];
+        if (input.spec.dtype == output.spec.dtype && input.bytes == output.bytes &&
+            program.is_identity_map(i) && input.spec.shape.rank() == output.spec.shape.rank())
+          kernel->in_place.emplace_back(static_cast<int>(i), static_cast<int>(j));
+      }
+  }
+}
+
+bool may_overwrite(const KernelStep& step, BufferId input, BufferId output) {
+  bool any = false;
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    if (step.inputs[i] != input) continue;
+    bool allowed = false;
+    for (const auto& [from, to] : step.in_place)
+      allowed = allowed || (from == static_cast<int>(i) &&
+                            step.outputs[static_cast<std::size_t>(to)] == output);
+    if (!allowed) return false;
+    any = true;
+  }
+  return any;
+}
+
+BufferId root_of(const Section& section, BufferId id) {
+  while (section.buffers[static_cast<std::size_t>(id)].alias_of >= 0)
+    id = section.buffers[static_cast<std::size_t>(id)].alias_of;
+  return id;
+}
+
+/// True if `value` may be computed in the memory of `variable` from its first write on.
+bool can_live_in_variable(const Section& section, BufferId value, int variable) {
+  const Buffer& buffer = section.buffers[static_cast<std::size_t>(value)];
+  if (buffer.variable >= 0 || buffer.alias_of >= 0) return false;
+  for (const auto& input : section.inputs)
+    if (root_of(section, input.buffer) == value) return false;
+  for (const auto& feed : section.feeds)
+    if (root_of(section, feed.buffer) == value) return false;
+  std::size_t first_write = section.steps.size();
+  for (std::size_t i = section.steps.size(); i-- > 0;)
+    for (BufferId id : program::writes_of(section.steps[i]))
+      if (id == value) first_write = i;
+  if (first_write == section.steps.size()) return false;
+  const auto holds_variable = [&](BufferId id) {
+    return section.buffers[static_cast<std::size_t>(root_of(section, id))].variable == variable;
+  };
+  for (const auto& fetch : section.fetches)
+    if (holds_variable(fetch.buffer)) return false;
+  for (std::size_t i = first_write; i < section.steps.size(); ++i)
+    for (BufferId id : program::reads_of(section.steps[i])) {
+      if (!holds_variable(id)) continue;
+      const auto* kernel = std::get_if<KernelStep>(&section.steps[i]);
+      if (i != first_write || !kernel || !may_overwrite(*kernel, id, value)) return false;
+    }
+  return true;
+}
+
+void append_copy(Section& section, BufferId from, BufferId to) {
+  KernelStep step;
+  step.kernel = "pointwise";
+  step.label = section.buffers[static_cast<std::size_t>(to)].name;
+  PointwiseProgram program;
+  program.inputs = {from};
+  program.outputs = {to};
+  program.maps.emplace_back();
+  for (int d = 0; d < section.buffers[static_cast<std::size_t>(to)].spec.shape.rank(); ++d)
+    program.maps[0].push_back(d);
+  program.stores = {0};
+  program.write_to(step);
+  section.steps.emplace_back(std::move(step));
+}
+
+/// Buffers that share memory, as one piece with one live range.
+struct Block {
+  std::int64_t bytes = 0;
+  std::int64_t offset = 0;
+  int first = 1 << 30;
+  int last = -1;
+};
+
+class MemoryPlanner {
+ public:
+  explicit MemoryPlanner(Section& section) : section_(section), parent_(section.buffers.size()) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+
+  void run() {
+    for (std::size_t b = 0; b < section_.buffers.size(); ++b)
+      if (section_.buffers[b].alias_of >= 0) parent_[b] = section_.buffers[b].alias_of;
+    find_ranges();
+    merge_in_place();
+    place();
+  }
+
+ private:
+  std::size_t find(BufferId id) const {
+    while (parent_[static_cast<std::size_t>(id)] != id) id = parent_[static_cast<std::size_t>(id)];
+    return static_cast<std::size_t>(id);
+  }
+  bool in_arena(std::size_t root) const { return section_.buffers[root].variable < 0; }
+
+  void touch(BufferId id, int step) {
+    Block& block = blocks_[find(id)];
+    block.first = std::min(block.first, step);
+    block.last = std::max(block.last, step);
+  }
+  void find_ranges() {
+    blocks_.assign(section_.buffers.size(), {});
+    for (std::size_t b = 0; b < section_.buffers.size(); ++b) {
+      Block& block = blocks_[find(static_cast<BufferId>(b))];
+      block.bytes = std::max(block.bytes, section_.buffers[b].bytes);
+    }
+    const int end = static_cast<int>(section_.steps.size());
+    for (const auto& input : section_.inputs) touch(input.buffer, -1);
+    for (const auto& feed : section_.feeds) touch(feed.buffer, -1);
+    for (int i = 0; i < end; ++i) {
+      for (BufferId id : program::reads_of(section_.steps[static_cast<std::size_t>(i)]))
+        touch(id, i);
+      for (BufferId id : program::writes_of(section_.steps[static_cast<std::size_t>(i)]))
+        touch(id, i);
+    }
+    for (const auto& fetch : section_.fetches) touch(fetch.buffer, end);
+  }
+
+  void merge_in_place() {
+    for (int i = 0; i < static_cast<int>(section_.steps.size()); ++i) {
+      const auto* kernel = std::get_if<KernelStep>(&section_.steps[static_cast<std::size_t>(i)]);
+      if (!kernel) continue;
+      for (const auto& [input, output] : kernel->in_place)
+        try_merge(*kernel, kernel->inputs[static_cast<std::size_t>(input)],
+                  kernel->outputs[static_cast<std::size_t>(output)], i);
+    }
+  }
+  void try_merge(const KernelStep& step, BufferId input, BufferId output, int i) {
+    const std::size_t from = find(input), to = find(output);
+    if (from == to || !in_arena(from) || !in_arena(to)) return;
+    if (blocks_[from].bytes != blocks_[to].bytes || blocks_[from].last != i ||
+        blocks_[to].first != i)
+      return;
+    // Every operand in that memory must be one that may be overwritten.
+    for (BufferId other : step.inputs)
+      if (find(other) == from && !may_overwrite(step, other, output)) return;
+    for (BufferId other : step.outputs)
+      if (other != output && find(other) == from) return;
+    parent_[to] = static_cast<BufferId>(from);
+    blocks_[from].last = std::max(blocks_[from].last, blocks_[to].last);
+  }
+
+  /// Largest first, each at the lowest offset that is free over its live range.
+  void place() {
+    std::vector<Block*> order;
+    for (std::size_t b = 0; b < blocks_.size(); ++b)
+      if (find(static_cast<BufferId>(b)) == b && in_arena(b) && blocks_[b].last >= -1 &&
+          blocks_[b].first <= blocks_[b].last)
+        order.push_back(&blocks_[b]);
+    add_workspaces(order);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
+    std::vector<const Block*> placed;
+    for (Block* block : order) {
+      std::vector<const Block*> rivals;
+      for (const Block* other : placed)
+        if (other->first <= block->last && block->first <= other->last) rivals.push_back(other);
+      std::sort(rivals.begin(), rivals.end(),
+                [](const Block* a, const Block* b) { return a->offset < b->offset; });
+      std::int64_t offset = 0;
+      for (const Block* rival : rivals) {
+        if (offset + block->bytes <= rival->offset) break;
+        offset = std::max(offset, align(rival->offset + rival->bytes));
+      }
+      block->offset = offset;
+      section_.arena_bytes = std::max(section_.arena_bytes, align(offset + block->bytes));
+      placed.push_back(block);
+    }
+    write_back();
+  }
+  void add_workspaces(std::vector<Block*>& order) {
+    workspaces_.resize(section_.steps.size());
+    for (std::size_t i = 0; i < section_.steps.size(); ++i) {
+      std::int64_t scratch = 0;
+      if (const auto* kernel = std::get_if<KernelStep>(&section_.steps[i])) {
+        scratch = kernel->workspace_bytes;
+        section_.flops += kernel->flops;
+        workspaces_[i] = {scratch, 0, static_cast<int>(i), static_cast<int>(i)};
+        if (scratch > 0) order.push_back(&workspaces_[i]);
+      } else if (const auto* reduce = std::get_if<program::AllReduceStep>(&section_.steps[i])) {
+        scratch = bytes(reduce->staging);
+      } else if (const auto* relayout = std::get_if<program::RelayoutStep>(&section_.steps[i])) {
+        scratch = bytes(relayout->send) + bytes(relayout->receive);
+      }
+      section_.workspace_bytes = std::max(section_.workspace_bytes, align(scratch));
+    }
+  }
+  std::int64_t bytes(BufferId id) const {
+    return id < 0 ? 0 : align(section_.buffers[static_cast<std::size_t>(id)].bytes);
+  }
+  void write_back() {
+    for (std::size_t b = 0; b < section_.buffers.size(); ++b) {
+      const std::size_t root = find(static_cast<BufferId>(b));
+      Buffer& buffer = section_.buffers[b];
+      buffer.variable = section_.buffers[root].variable;
+      buffer.offset = blocks_[root].offset;
+      buffer.first_step = blocks_[root].first;
+      buffer.last_step = blocks_[root].last;
+    }
+    for (std::size_t i = 0; i < section_.steps.size(); ++i)
+      if (auto* kernel = std::get_if<KernelStep>(&section_.steps[i]))
+        kernel->workspace_offset = workspaces_[i].offset;
+  }
+
+  Section& section_;
+  std::vector<BufferId> parent_;
+  std::vector<Block> blocks_;
+  std::vector<Block> workspaces_;
+};
+
+}  // namespace
+
+void bind_stores(Draft& draft, const Storage& storage) {
+  Section& section = draft.section;
+  find_in_place(section);
+  for (const auto& store : draft.stores) {
+    const BufferId value = store.value;
+    Buffer& buffer = section.buffers[static_cast<std::size_t>(value)];
+    if (buffer.variable == store.variable) continue;
+    const Variable& variable = storage.variable(store.variable);
+    if (buffer.spec.dtype == variable.spec.dtype &&
+        can_live_in_variable(section, value, store.variable)) {
+      buffer.variable = store.variable;
+      continue;
+    }
+    Buffer target = buffer;
+    target.name = variable.name;
+    target.spec = variable.spec;
+    target.alias_of = -1;
+    target.variable = store.variable;
+    section.buffers.push_back(std::move(target));
+    append_copy(section, value, static_cast<BufferId>(section.buffers.size()) - 1);
+  }
+}
+
+void plan_memory(Section& section) {
+  find_in_place(section);
+  MemoryPlanner(section).run();
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tessera/program/program.hpp"
+
+namespace tessera::plan {
+
+/// The register code of a `pointwise` kernel step, taken apart so that two can be joined.
+struct PointwiseProgram {
+  std::vector<program::BufferId> inputs;
+  std::vector<program::BufferId> outputs;
+  std::vector<std::vector<std::int64_t>> maps;  ///< by input: output dim -> input dim or -1
+  std::vector<std::int64_t> code;
+  std::vector<double> constants;
+  std::vector<std::int64_t> stores;  ///< by output: register
+
+  static PointwiseProgram of(const program::KernelStep& step);
+  /// The step's operands and attributes replaced by this program's.
+  void write_to(program::KernelStep& step) const;
+  bool is_identity_map(std::size_t input) const;
+  int registers() const;
+};
+
+/// `producer` computed inside `consumer`, which reads producer's output `joint`. With `keep`, the
+/// producer's outputs are still stored. Empty if the result would pass the kernel's limits.
+std::optional<PointwiseProgram> join(const PointwiseProgram& producer,
+                                     const PointwiseProgram& consumer, program::BufferId joint,
+                                     bool keep);
+
+}  // namespace tessera::plan

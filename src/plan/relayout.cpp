@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "relayout.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "tessera/base/error.hpp"
+#include "tessera/shape/tile.hpp"
+
+namespace tessera::plan {
+namespace {
+
+bool is_innermost(const Placement& placement, int m) {
+  return placement.mesh_dims_splitting(placement[m].dim).back() == m;
+}
+
+/// Splits that stay in name but lie inside a cut that changes: they must be gathered and cut again.
+std::vector<int> disturbed_splits(const Placement& from, const Placement& to) {
+  std::vector<int> disturbed;
+  for (int m = 0; m < from.mesh_rank(); ++m) {
+    if (!from[m].is_split() || !to[m].is_split() || from[m].dim != to[m].dim) continue;
+    const auto before = from.mesh_dims_splitting(from[m].dim);
+    const auto after = to.mesh_dims_splitting(to[m].dim);
+    const auto position = std::find(before.begin(), before.end(), m) - before.begin();
+    const auto position_after = std::find(after.begin(), after.end(), m) - after.begin();
+    if (position != position_after ||
+        !std::equal(before.begin(), before.begin() + position, after.begin()))
+      disturbed.push_back(m);
+  }
+  return disturbed;
+}
+
+class PathFinder {
+ public:
+  PathFinder(const Placement& from, const Placement& to)
+      : current_(from), target_(to), disturbed_(disturbed_splits(from, to)) {}
+
+  std::vector<Change> run() {
+    for (int round = 0; !(current_ == target_); ++round) {
+      TESSERA_CHECK(round < 64, "no way from one placement to another");
+      if (slice() || reduce_scatter() || all_reduce() || all_to_all() || all_gather() ||
+          keep_at_origin())
+        continue;
+      TESSERA_CHECK(false, "no way from one placement to another");
+    }
+    return std::move(path_);
+  }
+
+ private:
+  void push(Change::Kind kind, std::vector<int> mesh_dims, Placement after) {
+    path_.push_back({kind, std::move(mesh_dims), after});
+    current_ = std::move(after);
+  }
+
+  /// Applies the target's split on m if the cut would be the innermost one of its dim.
+  bool split_on(int m, Change::Kind kind) {
+    Placement after = current_;
+    after[m] = target_[m];
+    if (!is_innermost(after, m)) return false;
+    // A cut that comes before this one in the target must be there already.
+    const auto wanted = target_.mesh_dims_splitting(target_[m].dim);
+    const auto got = after.mesh_dims_splitting(target_[m].dim);
+    if (got.size() > wanted.size() || !std::equal(got.begin(), got.end(), wanted.begin()))
+      return false;
+    push(kind, {m}, std::move(after));
+    return true;
+  }
+  bool slice() {
+    for (int m = 0; m < current_.mesh_rank(); ++m)
+      if (current_[m].is_replicated() && target_[m].is_split() && split_on(m, Change::Kind::slice))
+        return true;
+    return false;
+  }
+  bool reduce_scatter() {
+    for (int m = 0; m < current_.mesh_rank(); ++m)
+      if (current_[m].kind == State::Kind::partial_sum && target_[m].is_split() &&
+          split_on(m, Change::Kind::reduce_scatter))
+        return true;
+    return false;
+  }
+  bool all_reduce() {
+    for (const auto kind : {State::Kind::partial_sum, State::Kind::partial_max}) {
+      Placement after = current_;
+      std::vector<int> dims;
+      for (int m = 0; m < current_.mesh_rank(); ++m)
+        if (current_[m].kind == kind && target_[m].kind != kind) {
+          dims.push_back(m);
+          after[m] = State::replicated();
+        }
+      if (dims.empty()) continue;
+      push(Change::Kind::all_reduce, std::move(dims), std::move(after));
+      return true;
+    }
+    return false;
+  }
+  bool all_to_all() {
+    for (int m = 0; m < current_.mesh_rank(); ++m) {
+      if (!current_[m].is_split() || !target_[m].is_split() || current_[m].dim == target_[m].dim)
+        continue;
+      if (is_innermost(current_, m) && split_on(m, Change::Kind::all_to_all)) return true;
+    }
+    return false;
+  }
+  bool all_gather() {
+    for (int m = current_.mesh_rank() - 1; m >= 0; --m) {
+      if (!current_[m].is_split() || current_[m] == target_[m] || !is_innermost(current_, m))
+        continue;
+      Placement after = current_;
+      after[m] = State::replicated();
+      push(Change::Kind::all_gather, {m}, std::move(after));
+      return true;
+    }
+    // Nothing else to do: gather a disturbed split, to be cut again in its new place.
+    for (int m : disturbed_) {
+      if (!current_[m].is_split() || !is_innermost(current_, m)) continue;
+      disturbed_.erase(std::find(disturbed_.begin(), disturbed_.end(), m));
+      Placement after = current_;
+      after[m] = State::replicated();
+      push(Change::Kind::all_gather, {m}, std::move(after));
+      return true;
+    }
+    return false;
+  }
+  bool keep_at_origin() {
+    for (int m = 0; m < current_.mesh_rank(); ++m)
+      if (current_[m].is_replicated() && target_[m].kind == State::Kind::partial_sum) {
+        Placement after = current_;
+        after[m] = target_[m];
+        push(Change::Kind::keep_at_origin, {m}, std::move(after));
+        return true;
+      }
+    return false;
+  }
+
+  Placement current_;
+  Placement target_;
+  std::vector<int> disturbed_;
+  std::vector<Change> path_;
+};
+
+double change_bytes(const TensorSpec& spec, const Placement& before, const Change& change,
+                    const MeshShape& mesh) {
+  if (change.kind == Change::Kind::slice || change.kind == Change::Kind::keep_at_origin) return 0;
+  const Placement& counted = change.kind == Change::Kind::all_gather ? change.after : before;
+  return static_cast<double>(largest_tile_size(spec.shape, counted, mesh)) *
+         static_cast<double>(bytes_of(spec.dtype));
+}
+
+}  // namespace
+
+std::vector<Change> relayout_path(const Placement& from, const Placement& to) {
+  return PathFinder(from, to).run();
+}
+
+double relayout_bytes(const TensorSpec& spec, const Placement& from, const Placement& to,
+                      const MeshShape& mesh) {
+  double bytes = 0;
+  Placement before = from;
+  for (const auto& change : relayout_path(from, to)) {
+    bytes += change_bytes(spec, before, change, mesh);
+    before = change.after;
+  }
+  return bytes;
+}
+
+double state_bytes(const TensorSpec& spec, const Placement& from, int mesh_dim, const State& to,
+                   const MeshShape& mesh) {
+  if (from[mesh_dim] == to) return 0;
+  if (to.is_partial() && !(from[mesh_dim].is_replicated() && may_become_partial(spec.shape)))
+    return std::numeric_limits<double>::infinity();
+  Placement after = from;
+  after[mesh_dim] = to;
+  return relayout_bytes(spec, from, after, mesh);
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <vector>
+
+#include "tessera/shape/mesh_shape.hpp"
+#include "tessera/shape/placement.hpp"
+#include "tessera/shape/tensor_spec.hpp"
+
+namespace tessera::plan {
+
+/// One elementary change of placement.
+struct Change {
+  enum class Kind { slice, keep_at_origin, all_reduce, reduce_scatter, all_gather, all_to_all };
+  Kind kind;
+  std::vector<int> mesh_dims;  ///< several only for all_reduce
+  Placement after;
+};
+
+/// Elementary changes from one placement to another, in the order that moves few bytes: slices
+/// first, then reductions, exchanges, and gathers last.
+std::vector<Change> relayout_path(const Placement& from, const Placement& to);
+
+/// Payload bytes of a path on the rank with the largest tile (all_gather: output, others: input).
+double relayout_bytes(const TensorSpec& spec, const Placement& from, const Placement& to,
+                      const MeshShape& mesh);
+
+/// The same for one mesh dim alone, all others staying as they are in `from`.
+double state_bytes(const TensorSpec& spec, const Placement& from, int mesh_dim, const State& to,
+                   const MeshShape& mesh);
+
+/// True if a replicated value may be turned into a partial sum: only scalars, whose later reduction
+/// costs nothing more.
+inline bool may_become_partial(const Shape& shape) {
+  return shape.rank() == 0;
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/plan/report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "storage.hpp"
+#include "tessera/base/json.hpp"
+#include "tessera/base/text.hpp"
+#include "tessera/shape/tile.hpp"
+
+namespace tessera::plan {
+namespace {
+
+using program::Buffer;
+using program::CollectiveKind;
+using program::CollectiveRow;
+using program::Section;
+
+/// Elements of all ranks' tiles together: every dim's tiles add up to the dim, and each mesh dim
+/// that cuts nothing multiplies.
+std::int64_t elements_of_all_ranks(const Shape& shape, const Placement& placement,
+                                   const MeshShape& mesh) {
+  std::int64_t elements = shape.size();
+  for (int m = 0; m < mesh.rank(); ++m)
+    if (!placement[m].is_split()) elements *= mesh[m].size;
+  return elements;
+}
+
+class Counter {
+ public:
+  Counter(const program::Program& program, const Section& section)
+      : mesh_(program.mesh), section_(section) {}
+
+  std::vector<CollectiveRow> run() {
+    for (const auto& step : section_.steps) {
+      if (const auto* reduce = std::get_if<program::AllReduceStep>(&step)) count(*reduce);
+      if (const auto* relayout = std::get_if<program::RelayoutStep>(&step)) count(*relayout);
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  const Buffer& buffer(program::BufferId id) const {
+    return section_.buffers[static_cast<std::size_t>(id)];
+  }
+  void add(CollectiveKind op, const std::vector<int>& mesh_dims, std::int64_t bytes,
+           std::int64_t all) {
+    if (mesh_.group_size(mesh_dims) == 1) return;
+    auto row = std::find_if(rows_.begin(), rows_.end(), [&](const CollectiveRow& known) {
+      return known.op == op && known.mesh_dims == mesh_dims;
+    });
+    if (row == rows_.end())
+      row = rows_.insert(rows_.end(), {section_.name, op, mesh_dims, 0, 0, 0});
+    row->count += 1;
+    row->bytes += bytes;
+    row->bytes_all_ranks += all;
+  }
+  void count(const program::AllReduceStep& step) {
+    std::int64_t bytes = 0, all = 0;
+    for (program::BufferId id : step.buffers) {
+      bytes += buffer(id).bytes;
+      all += bytes_of_all(buffer(id));
+    }
+    if (step.contiguous && step.buffers.size() > 1) {
+      // One stretch of memory, gaps behind smaller tiles included.
+      const Buffer& last = buffer(step.buffers.back());
+      bytes = last.offset + last.bytes - buffer(step.buffers[0]).offset;
+      all = bytes * mesh_.size();
+    }
+    add(CollectiveKind::all_reduce, step.mesh_dims, bytes, all);
+  }
+  void count(const program::RelayoutStep& step) {
+    std::int64_t bytes = 0, all = 0;
+    for (program::BufferId id :
+         step.kind == CollectiveKind::all_gather ? step.outputs : step.inputs) {
+      bytes += buffer(id).bytes;
+      all += bytes_of_all(buffer(id));
+    }
+    add(step.kind, {step.mesh_dim}, bytes, all);
+  }
+  std::int64_t bytes_of_all(const Buffer& buffer) const {
+    return elements_of_all_ranks(buffer.spec.shape, buffer.placement, mesh_) *
+           static_cast<std::int64_t>(bytes_of(buffer.spec.dtype));
+  }
+
+  const MeshShape& mesh_;
+  const Section& section_;
+  std::vector<CollectiveRow> rows_;
+};
+
+std::string mesh_dims_text(const std::vector<int>& mesh_dims, const MeshShape& mesh) {
+  std::vector<std::string> names;
+  for (int m : mesh_dims) names.push_back(mesh[m].name);
+  return join(names, "+");
+}
+
+BytesPerRank memory_of(const program::Program& program) {
+  BytesPerRank bytes;
+  for (const auto& stored : program.variables) {
+    const std::int64_t size = align(stored.bytes);
+    if (stored.variable.kind == Variable::Kind::slot)
+      bytes.optimizer += size;
+    else if (stored.variable.kind != Variable::Kind::gradient)
+      bytes.parameters += size;
+  }
+  bytes.gradients = program.variable_bytes - bytes.parameters - bytes.optimizer;
+  for (const auto& section : program.sections)
+    if (section.arena_bytes > bytes.activations + bytes.workspace) {
+      bytes.workspace = std::min(section.workspace_bytes, section.arena_bytes);
+      bytes.activations = section.arena_bytes - bytes.workspace;
+    }
+  bytes.total = program.arena_bytes;
+  return bytes;
+}
+
+std::string line(const std::string& name, const std::string& value) {
+  char text[256];
+  std::snprintf(text, sizeof text, "  %-26s %s\n", name.c_str(), value.c_str());
+  return text;
+}
+
+}  // namespace
+
+std::vector<CollectiveRow> collectives_of(const program::Program& program, const Section& section) {
+  return Counter(program, section).run();
+}
+
+Report report(const program::Program& program, const std::vector<SectionRuns>& step) {
+  Report report;
+  report.mesh = program.mesh.to_string();
+  report.ranks = program.mesh.size();
+  for (const auto& stored : program.variables)
+    if (stored.variable.kind == Variable::Kind::weight)
+      report.parameters += stored.variable.spec.shape.size();
+  report.bytes_per_rank = memory_of(program);
+  for (const auto& runs : step) {
+    const Section& section = program.section(runs.section);
+    report.flops_per_step += section.flops * static_cast<double>(runs.runs);
+    for (auto row : collectives_of(program, section)) {
+      row.count *= runs.runs;
+      row.bytes *= runs.runs;
+      row.bytes_all_ranks *= runs.runs;
+      report.collectives.push_back(std::move(row));
+    }
+  }
+  report.flops_per_step_all_ranks = report.flops_per_step * static_cast<double>(report.ranks);
+  return report;
+}
+
+std::string to_json(const Report& report, const MeshShape& mesh) {
+  JsonWriter json;
+  json.begin_object();
+  json.key("mesh").value(report.mesh).key("ranks").value(report.ranks);
+  json.key("parameters").value(report.parameters);
+  const auto& bytes = report.bytes_per_rank;
+  json.key("bytes_per_rank").begin_object();
+  json.key("parameters").value(bytes.parameters).key("gradients").value(bytes.gradients);
+  json.key("optimizer").value(bytes.optimizer).key("activations").value(bytes.activations);
+  json.key("workspace").value(bytes.workspace).key("total").value(bytes.total);
+  json.end_object();
+  json.key("flops_per_step").value(report.flops_per_step);
+  json.key("flops_per_step_all_ranks").value(report.flops_per_step_all_ranks);
+  json.key("collectives").begin_array();
+  for (const auto& row : report.collectives) {
+    json.begin_object();
+    json.key("section").value(row.section).key("op").value(name_of(row.op));
+    json.key("mesh_dims").begin_array();
+    for (int m : row.mesh_dims) json.value(mesh[m].name);
+    json.end_array();
+    json.key("count").value(row.count).key("bytes").value(row.bytes);
+    json.key("bytes_all_ranks").value(row.bytes_all_ranks);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  return json.text() + "\n";
+}
+
+std::string to_table(const Report& report, const MeshShape& mesh) {
+  const auto& bytes = report.bytes_per_rank;
+  std::string text = "plan\n";
+  text += line("mesh", report.mesh.empty()
+                           ? "one rank"
+                           : report.mesh + " (" + with_commas(report.ranks) + " ranks)");
+  text += line("parameters", with_commas(report.parameters) + " (" +
+                                 format_count(static_cast<double>(report.parameters)) + ")");
+  text += line("flops per step and rank", format_count(report.flops_per_step));
+  text += "bytes per rank\n";
+  text += line("parameters", format_bytes(static_cast<double>(bytes.parameters)));
+  text += line("gradients", format_bytes(static_cast<double>(bytes.gradients)));
+  text += line("optimizer", format_bytes(static_cast<double>(bytes.optimizer)));
+  text += line("activations", format_bytes(static_cast<double>(bytes.activations)));
+  text += line("workspace", format_bytes(static_cast<double>(bytes.workspace)));
+  text += line("total", format_bytes(static_cast<double>(bytes.total)));
+  text +=
+      report.collectives.empty()
+          ? "no collectives\n"
+          : "collectives per step           over        calls   bytes per rank   bytes of all\n";
+  for (const auto& row : report.collectives) {
+    char text_row[256];
+    std::snprintf(text_row, sizeof text_row, "  %-10s %-15s %-14s %6lld %14s %14s\n",
+                  row.section.c_str(), name_of(row.op), mesh_dims_text(row.mesh_dims, mesh).c_str(),
+                  static_cast<long long>(row.count),
+                  format_bytes(static_cast<double>(row.bytes)).c_str(),
+                  format_bytes(static_cast<double>(row.bytes_all_ranks)).c_str());
+    text += text_row;
+  }
+  return text;
+}
+
+}  // namespace tessera::plan

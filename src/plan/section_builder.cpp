@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "section_builder.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/program/pointwise_code.hpp"
+#include "tessera/shape/tile.hpp"
+
+namespace tessera::plan {
+
+using program::BufferId;
+using program::CollectiveKind;
+
+BufferId SectionBuilder::new_buffer(const std::string& name, TensorSpec spec, Placement placement) {
+  program::Buffer buffer;
+  buffer.name = name;
+  buffer.spec = std::move(spec);
+  if (buffer.spec.dtype == DType::bf16 && placement.has_partial()) buffer.spec.dtype = DType::f32;
+  buffer.bytes = largest_tile_size(buffer.spec.shape, placement, mesh()) *
+                 static_cast<std::int64_t>(bytes_of(buffer.spec.dtype));
+  buffer.placement = std::move(placement);
+  section_.buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(section_.buffers.size()) - 1;
+}
+
+BufferId SectionBuilder::variable_buffer(int variable, Placement placement) {
+  const Variable& declared = storage_.variable(variable);
+  const BufferId id = new_buffer(declared.name, declared.spec, std::move(placement));
+  section_.buffers.back().variable = variable;
+  return id;
+}
+
+void SectionBuilder::all_reduce(const std::string& label, program::ReduceOp op,
+                                const std::vector<int>& mesh_dims, std::vector<BufferId> buffers) {
+  if (mesh().group_size(mesh_dims) == 1 || buffers.empty()) return;
+  program::AllReduceStep step;
+  step.label = label;
+  step.op = op;
+  step.mesh_dims = mesh_dims;
+  step.contiguous = buffers.size() == 1;
+  if (!step.contiguous) {
+    std::int64_t bytes = 0;
+    for (BufferId id : buffers) bytes += buffer(id).bytes;
+    step.staging = staging(label + ":bucket", bytes);
+  }
+  for (BufferId id : buffers)
+    for (int m : mesh_dims) {
+      // The same memory under its new placement: whoever wanted the partial value has read it
+      // already.
+      State& state = section_.buffers[static_cast<std::size_t>(id)].placement[m];
+      if (state.is_partial()) state = State::replicated();
+    }
+  step.buffers = std::move(buffers);
+  section_.steps.emplace_back(std::move(step));
+}
+
+void SectionBuilder::copy(const std::string& label, BufferId from, BufferId to) {
+  program::KernelStep step;
+  step.kernel = "pointwise";
+  step.label = label;
+  // By memory order, not by name: the two may name their dims differently.
+  std::vector<std::int64_t> map;
+  for (int d = 0; d < buffer(to).spec.shape.rank(); ++d) map.push_back(d);
+  const bool same_rank = buffer(from).spec.shape.rank() == buffer(to).spec.shape.rank();
+  TESSERA_CHECK(same_rank, label, ": a copy between shapes of unequal rank");
+  step.attributes.set("code", std::vector<std::int64_t>{
+                                  static_cast<std::int64_t>(program::PointOp::copy), 1, 0, 0, 0});
+  step.attributes.set("stores", std::vector<std::int64_t>{1});
+  step.attributes.set("map0", map);
+  step.inputs = {from};
+  step.outputs = {to};
+  kernel(std::move(step));
+}
+
+BufferId SectionBuilder::staging(const std::string& name, std::int64_t bytes) {
+  program::Buffer buffer;
+  buffer.name = name;
+  // Counted in words of four bytes; the executor sees to the elements' real type.
+  buffer.spec = {Shape{{"words", (bytes + 3) / 4}}, DType::i32};
+  buffer.placement = Placement(mesh().rank());
+  buffer.bytes = bytes;
+  section_.buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(section_.buffers.size()) - 1;
+}
+
+bool SectionBuilder::is_contiguous_along(const Shape& shape, const Placement& placement,
+                                         int dim) const {
+  const auto extents = largest_tile(shape, placement, mesh());
+  std::int64_t before = 1;
+  for (int d = 0; d < dim; ++d) before *= extents[static_cast<std::size_t>(d)];
+  return before <= 1;
+}
+
+BufferId SectionBuilder::change(BufferId from, const Change& change) {
+  const program::Buffer old = buffer(from);
+  const std::string& label = old.name;
+  switch (change.kind) {
+    case Change::Kind::slice:
+    case Change::Kind::keep_at_origin: {
+      program::LocalStep step;
+      step.label = label;
+      step.kind = change.kind == Change::Kind::slice ? program::LocalStep::Kind::slice
+                                                     : program::LocalStep::Kind::keep_at_origin;
+      step.mesh_dim = change.mesh_dims[0];
+      step.input = from;
+      step.output = new_buffer(old.name, old.spec, change.after);
+      const BufferId to = step.output;
+      section_.steps.emplace_back(std::move(step));
+      return to;
+    }
+    case Change::Kind::all_reduce: {
+      const auto kind = old.placement[change.mesh_dims[0]].kind;
+      all_reduce(label,
+                 kind == State::Kind::partial_max ? program::ReduceOp::max : program::ReduceOp::sum,
+                 change.mesh_dims, {from});
+      return from;
+    }
+    case Change::Kind::reduce_scatter:
+      return bucket_change(label, CollectiveKind::reduce_scatter, change.mesh_dims[0], {from},
+                           {change.after})[0];
+    case Change::Kind::all_gather:
+      return bucket_change(label, CollectiveKind::all_gather, change.mesh_dims[0], {from},
+                           {change.after})[0];
+    case Change::Kind::all_to_all:
+      return bucket_change(label, CollectiveKind::all_to_all, change.mesh_dims[0], {from},
+                           {change.after})[0];
+  }
+  TESSERA_CHECK(false, "unknown change");
+}
+
+std::vector<BufferId> SectionBuilder::bucket_change(const std::string& label, CollectiveKind kind,
+                                                    int mesh_dim, const std::vector<BufferId>& from,
+                                                    const std::vector<Placement>& to) {
+  program::RelayoutStep step;
+  step.label = label;
+  step.kind = kind;
+  step.mesh_dim = mesh_dim;
+  step.inputs = from;
+  std::int64_t send = 0, receive = 0;
+  for (std::size_t t = 0; t < from.size(); ++t) {
+    const program::Buffer old = buffer(from[t]);
+    step.outputs.push_back(new_buffer(old.name, old.spec, to[t]));
+    send += old.bytes;
+    receive += section_.buffers.back().bytes;
+  }
+  const program::Buffer& first = buffer(from[0]);
+  const State& before = first.placement[mesh_dim];
+  const State& after = to[0][mesh_dim];
+  const bool one = from.size() == 1;
+  // A rank sends blocks along the dim that the target cuts, and receives blocks along the dim that
+  // the source cut; a rank's whole tile is one block.
+  const bool send_as_is =
+      one && (kind == CollectiveKind::all_gather ||
+              is_contiguous_along(first.spec.shape, first.placement, after.dim));
+  const bool receive_as_is = one && (kind == CollectiveKind::reduce_scatter ||
+                                     is_contiguous_along(first.spec.shape, to[0], before.dim));
+  if (!send_as_is) step.send = staging(label + ":send", send);
+  if (!receive_as_is) step.receive = staging(label + ":receive", receive);
+  const auto outputs = step.outputs;
+  section_.steps.emplace_back(std::move(step));
+  return outputs;
+}
+
+}  // namespace tessera::plan

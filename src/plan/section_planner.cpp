@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "section_planner.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "emitter.hpp"
+#include "strategy.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/program/pointwise_code.hpp"
+
+namespace tessera::plan {
+
+using program::BufferId;
+
+SectionPlanner::SectionPlanner(Storage& storage, const Graph& graph)
+    : storage_(storage),
+      graph_(graph),
+      builder_(storage, graph.section()),
+      needed_(graph.nodes().size()),
+      used_(static_cast<std::size_t>(graph.tensor_count())),
+      versions_(static_cast<std::size_t>(graph.tensor_count())),
+      assigned_to_(static_cast<std::size_t>(graph.tensor_count()), -1) {}
+
+Draft SectionPlanner::run() {
+  find_needed();
+  load_inputs();
+  reduce_gradients();
+  for (std::size_t n = 0; n < graph_.nodes().size(); ++n)
+    if (needed_[n]) plan_node(graph_.nodes()[n]);
+  finish_assignments();
+  finish_fetches();
+  return {std::move(builder_.section()), std::move(stores_)};
+}
+
+void SectionPlanner::find_needed() {
+  for (const auto& assignment : graph_.assignments()) {
+    used_[static_cast<std::size_t>(assignment.tensor)] = true;
+    assigned_to_[static_cast<std::size_t>(assignment.tensor)] = assignment.variable;
+  }
+  for (const auto& fetch : graph_.fetches()) used_[static_cast<std::size_t>(fetch.tensor)] = true;
+  for (std::size_t n = needed_.size(); n-- > 0;) {
+    const Node& node = graph_.nodes()[n];
+    for (int output : node.outputs)
+      needed_[n] = needed_[n] || used_[static_cast<std::size_t>(output)];
+    if (needed_[n])
+      for (int input : node.inputs) used_[static_cast<std::size_t>(input)] = true;
+  }
+}
+
+void SectionPlanner::load_inputs() {
+  for (int t = 0; t < graph_.tensor_count(); ++t) {
+    const auto& info = graph_.info(t);
+    if (info.is_input) {
+      add_version(
+          t, builder_.new_buffer(info.name, info.spec, storage_.ruled(info.name, info.spec.shape)));
+      builder_.section().inputs.push_back(
+          {info.name, versions_[static_cast<std::size_t>(t)][0].buffer});
+    } else if (info.is_feed && used_[static_cast<std::size_t>(t)]) {
+      add_version(t, builder_.new_buffer(info.name, info.spec, Placement(storage_.mesh().rank())));
+      builder_.section().feeds.push_back(
+          {info.name, versions_[static_cast<std::size_t>(t)][0].buffer});
+    } else if (info.variable >= 0 && used_[static_cast<std::size_t>(t)]) {
+      const auto& placement = storage_.placement(info.variable);
+      TESSERA_CHECK(placement.has_value(), "section '", graph_.section(), "' reads gradient '",
+                    info.name, "', which no earlier section assigns");
+      add_version(t, builder_.variable_buffer(info.variable, *placement));
+    }
+  }
+}
+
+Placement SectionPlanner::wanted(int tensor) const {
+  const int variable = assigned_to_[static_cast<std::size_t>(tensor)];
+  const auto& info = graph_.info(tensor);
+  if (variable >= 0 && storage_.placement(variable) && !storage_.placement(variable)->has_partial())
+    return *storage_.placement(variable);
+  return storage_.ruled(info.name, info.spec.shape);
+}
+
+void SectionPlanner::plan_node(const Node& node) {
+  Choice choice;
+  choice.operation = node.operation.get();
+  for (int input : node.inputs) {
+    choice.input_specs.push_back(spec_of(input));
+    std::vector<Placement> placements;
+    for (const auto& version : versions_[static_cast<std::size_t>(input)])
+      placements.push_back(version.placement);
+    TESSERA_CHECK(!placements.empty(), node.name, ": input '", graph_.info(input).name,
+                  "' has no value");
+    choice.inputs.push_back(std::move(placements));
+  }
+  for (int output : node.outputs) {
+    choice.output_specs.push_back(spec_of(output));
+    choice.wanted.push_back(wanted(output));
+  }
+  const Chosen chosen = choose_strategy(choice, storage_.mesh(), storage_.options().layout);
+  std::vector<BufferId> inputs, outputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    inputs.push_back(version_in(node.inputs[i], chosen.inputs[i]));
+  for (std::size_t j = 0; j < node.outputs.size(); ++j)
+    outputs.push_back(builder_.new_buffer(graph_.info(node.outputs[j]).name, choice.output_specs[j],
+                                          chosen.outputs[j]));
+  NodeEmitter emitter(*this, node.name, inputs, outputs);
+  node.operation->lower(emitter);
+  for (std::size_t j = 0; j < node.outputs.size(); ++j) {
+    add_version(node.outputs[j], outputs[j]);
+    if (used_[static_cast<std::size_t>(node.outputs[j])]) settle(node.outputs[j]);
+  }
+}
+
+/// At operation borders a tensor has its rules' placement, or is partial, or is cut further for
+/// storage: bring the other mesh dims to the rules' state now.
+void SectionPlanner::settle(int tensor) {
+  Placement placement = versions_[static_cast<std::size_t>(tensor)].back().placement;
+  const Placement target = wanted(tensor);
+  bool differs = false;
+  for (int m = 0; m < placement.mesh_rank(); ++m) {
+    if (placement[m] == target[m] || placement[m].is_partial() || placement[m].inner) continue;
+    placement[m] = target[m];
+    differs = true;
+  }
+  if (differs) version_in(tensor, placement);
+}
+
+const SectionPlanner::Version& SectionPlanner::cheapest_version(int tensor,
+                                                                const Placement& placement) const {
+  const auto& versions = versions_[static_cast<std::size_t>(tensor)];
+  const Version* best = nullptr;
+  double best_bytes = std::numeric_limits<double>::infinity();
+  for (const auto& version : versions) {
+    bool possible = true;  // a partial sum cannot be made out of anything but a replicated scalar
+    for (int m = 0; m < placement.mesh_rank(); ++m)
+      if (placement[m].is_partial() && !(placement[m] == version.placement[m]))
+        possible = possible && version.placement[m].is_replicated() &&
+                   may_become_partial(spec_of(tensor).shape);
+    if (!possible) continue;
+    const double bytes =
+        relayout_bytes(spec_of(tensor), version.placement, placement, storage_.mesh());
+    if (bytes < best_bytes) {
+      best = &version;
+      best_bytes = bytes;
+    }
+  }
+  TESSERA_CHECK(best != nullptr, "tensor '", graph_.info(tensor).name, "' cannot be brought to ",
+                placement.to_string(spec_of(tensor).shape, storage_.mesh()));
+  return *best;
+}
+
+BufferId SectionPlanner::version_in(int tensor, const Placement& placement) {
+  for (const auto& version : versions_[static_cast<std::size_t>(tensor)])
+    if (version.placement == placement) return version.buffer;
+  BufferId buffer = relayout(cheapest_version(tensor, placement).buffer, placement);
+  const DType dtype = spec_of(tensor).dtype;
+  if (builder_.buffer(buffer).spec.dtype != dtype && !placement.has_partial()) {
+    const BufferId cast = builder_.new_buffer(graph_.info(tensor).name, spec_of(tensor), placement);
+    builder_.copy(graph_.info(tensor).name, buffer, cast);
+    auto& versions = versions_[static_cast<std::size_t>(tensor)];
+    std::erase_if(versions, [&](const Version& version) { return version.buffer == buffer; });
+    buffer = cast;
+  }
+  add_version(tensor, buffer);
+  return buffer;
+}
+
+BufferId SectionPlanner::relayout(BufferId from, const Placement& to) {
+  for (const auto& change : relayout_path(builder_.buffer(from).placement, to)) {
+    from = builder_.change(from, change);
+    if (change.kind == Change::Kind::all_reduce) refresh(from);
+  }
+  return from;
+}
+
+void SectionPlanner::add_version(int tensor, BufferId buffer) {
+  auto& versions = versions_[static_cast<std::size_t>(tensor)];
+  for (const auto& version : versions)
+    if (version.buffer == buffer) return;
+  versions.push_back({buffer, builder_.buffer(buffer).placement});
+}
+
+/// After an in-place reduction: whoever holds the buffer holds the reduced value now.
+void SectionPlanner::refresh(BufferId buffer) {
+  for (auto& versions : versions_)
+    for (auto& version : versions)
+      if (version.buffer == buffer) version.placement = builder_.buffer(buffer).placement;
+}
+
+void SectionPlanner::finish_fetches() {
+  for (const auto& fetch : graph_.fetches()) {
+    const bool scalar = spec_of(fetch.tensor).shape.rank() == 0;
+    const BufferId buffer = scalar ? versions_[static_cast<std::size_t>(fetch.tensor)].back().buffer
+                                   : version_in(fetch.tensor, Placement(storage_.mesh().rank()));
+    builder_.section().fetches.push_back({fetch.name, buffer});
+  }
+}
+
+void SectionPlanner::finish_assignments() {
+  gather_assigned();
+  for (const auto& assignment : graph_.assignments()) {
+    BufferId value = assigned_value(assignment);
+    if (assignment.accumulate) value = add_to_variable(assignment.variable, value);
+    stores_.push_back({assignment.variable, value});
+  }
+}
+
+/// The assigned tensor in its variable's placement. The first section that assigns a gradient
+/// decides how it is stored: as it came out, partial sums included.
+BufferId SectionPlanner::assigned_value(const Graph::Assignment& assignment) {
+  if (!storage_.placement(assignment.variable)) {
+    const auto& versions = versions_[static_cast<std::size_t>(assignment.tensor)];
+    const Version* stored = &versions.back();
+    for (const auto& version : versions)
+      if (version.placement.has_partial()) stored = &version;
+    storage_.set_gradient_placement(assignment.variable, stored->placement);
+    return stored->buffer;
+  }
+  return version_in(assignment.tensor, *storage_.placement(assignment.variable));
+}
+
+BufferId SectionPlanner::add_to_variable(int variable, BufferId value) {
+  const Placement placement = *storage_.placement(variable);
+  program::KernelStep step;
+  step.kernel = "pointwise";
+  step.label = storage_.variable(variable).name;
+  std::vector<std::int64_t> map;
+  for (int d = 0; d < storage_.variable(variable).spec.shape.rank(); ++d) map.push_back(d);
+  step.attributes.set("code", std::vector<std::int64_t>{
+                                  static_cast<std::int64_t>(program::PointOp::add), 2, 0, 1, 0});
+  step.attributes.set("stores", std::vector<std::int64_t>{2});
+  step.attributes.set("map0", map);
+  step.attributes.set("map1", map);
+  step.inputs = {builder_.variable_buffer(variable, placement), value};
+  step.outputs = {builder_.new_buffer(storage_.variable(variable).name,
+                                      storage_.variable(variable).spec, placement)};
+  step.in_place = {{0, 0}};
+  const BufferId sum = step.outputs[0];
+  builder_.kernel(std::move(step));
+  return sum;
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <vector>
+
+#include "section_builder.hpp"
+#include "tessera/graph/graph.hpp"
+
+namespace tessera::plan {
+
+/// A variable's new value at the end of a section.
+struct Store {
+  int variable;
+  program::BufferId value;
+};
+
+/// A section whose assignments are not yet bound to memory.
+struct Draft {
+  program::Section section;
+  std::vector<Store> stores;
+};
+
+/// Compiles one section's graph: chooses strategies, inserts relayouts, lowers operations.
+class SectionPlanner {
+ public:
+  SectionPlanner(Storage& storage, const Graph& graph);
+  /// Steps and buffers without offsets; live ranges and memory are planned afterwards.
+  Draft run();
+
+  // For the emitter.
+  SectionBuilder& builder() { return builder_; }
+  program::BufferId relayout(program::BufferId from, const Placement& to);
+
+ private:
+  /// A tensor as one buffer holds it. A tensor may have several, under different placements.
+  struct Version {
+    program::BufferId buffer;
+    Placement placement;
+  };
+
+  void find_needed();
+  void load_inputs();
+  void reduce_gradients();
+  void scatter_gradients(const std::vector<int>& tensors);
+  void all_reduce_gradients(const std::vector<int>& tensors);
+  void plan_node(const Node& node);
+  void settle(int tensor);
+  Placement wanted(int tensor) const;
+
+  const Version& cheapest_version(int tensor, const Placement& placement) const;
+  program::BufferId version_in(int tensor, const Placement& placement);
+  void add_version(int tensor, program::BufferId buffer);
+  void refresh(program::BufferId buffer);
+
+  void finish_assignments();
+  void gather_assigned();
+  program::BufferId assigned_value(const Graph::Assignment& assignment);
+  program::BufferId add_to_variable(int variable, program::BufferId value);
+  void finish_fetches();
+  TensorSpec spec_of(int tensor) const { return graph_.info(tensor).spec; }
+
+  Storage& storage_;
+  const Graph& graph_;
+  SectionBuilder builder_;
+  std::vector<bool> needed_;                    // by node
+  std::vector<bool> used_;                      // by tensor
+  std::vector<std::vector<Version>> versions_;  // by tensor
+  std::vector<int> assigned_to_;                // by tensor: variable, or -1
+  std::vector<Store> stores_;
+};
+
+}  // namespace tessera::plan

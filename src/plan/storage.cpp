@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "storage.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+#include "tessera/shape/tile.hpp"
+
+namespace tessera::plan {
+
+Storage::Storage(const VariableSet& variables, const PlanOptions& options)
+    : variables_(variables),
+      options_(options),
+      placements_(static_cast<std::size_t>(variables.size())) {
+  if (!options.shard.empty()) {
+    const auto found = options.mesh.find(options.shard);
+    std::vector<std::string> names;
+    for (const auto& dim : options.mesh.dims()) names.push_back(dim.name);
+    check_user(found.has_value(), "optim.shard = ", options.shard, " is no dim of the mesh ",
+               options.mesh.to_string(), did_you_mean(options.shard, names),
+               "; name one of: ", join(names, ", "));
+    shard_ = *found;
+  }
+  for (int v = 0; v < variables.size(); ++v) {
+    const Variable& variable = variables[v];
+    auto& placement = placements_[static_cast<std::size_t>(v)];
+    if (variable.kind == Variable::Kind::slot)
+      placement = sharded(variable.name, variable.spec.shape);
+    else if (variable.kind != Variable::Kind::gradient)
+      placement = ruled(variable.name, variable.spec.shape);
+  }
+}
+
+Placement Storage::ruled(const std::string& name, const Shape& shape) const {
+  Placement placement = options_.layout.placement(name, shape, options_.mesh);
+  for (int m = 0; m < placement.mesh_rank(); ++m)
+    if (options_.mesh[m].size == 1) placement[m] = State::replicated();
+  return placement;
+}
+
+Placement Storage::sharded(const std::string& name, const Shape& shape) const {
+  Placement placement = ruled(name, shape);
+  if (shard_ < 0 || options_.mesh[shard_].size == 1 || !placement[shard_].is_replicated() ||
+      shape.rank() == 0)
+    return placement;
+  const auto extents = largest_tile(shape, placement, options_.mesh);
+  const auto largest = std::max_element(extents.begin(), extents.end()) - extents.begin();
+  placement[shard_] = State::split(static_cast<int>(largest), true);
+  return placement;
+}
+
+Placement Storage::home(int variable) const {
+  return sharded(variables_[variable].name, variables_[variable].spec.shape);
+}
+
+void Storage::set_gradient_placement(int variable, Placement placement) {
+  placements_[static_cast<std::size_t>(variable)] = std::move(placement);
+}
+
+std::vector<int> gradient_order(const VariableSet& variables, const Storage& storage) {
+  std::vector<int> order;
+  for (int v = 0; v < variables.size(); ++v)
+    if (variables[v].kind == Variable::Kind::gradient && storage.placement(v)) order.push_back(v);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return storage.placement(a)->partial_mesh_dims() < storage.placement(b)->partial_mesh_dims();
+  });
+  return order;
+}
+
+void Storage::lay_out(program::Program& program) const {
+  program.variables.clear();
+  for (int v = 0; v < variables_.size(); ++v) {
+    program::StoredVariable stored;
+    stored.variable = variables_[v];
+    // A gradient that nothing assigns (a frozen weight's) needs no memory.
+    stored.placement = placement(v).value_or(Placement(options_.mesh.rank()));
+    if (placement(v))
+      stored.bytes =
+          largest_tile_size(stored.variable.spec.shape, stored.placement, options_.mesh) *
+          static_cast<std::int64_t>(bytes_of(stored.variable.spec.dtype));
+    program.variables.push_back(std::move(stored));
+  }
+  std::int64_t offset = 0;
+  for (auto& stored : program.variables) {
+    if (stored.variable.kind == Variable::Kind::gradient) continue;
+    stored.offset = offset;
+    offset = align(offset + stored.bytes);
+  }
+  for (int v : gradient_order(variables_, *this)) {
+    auto& stored = program.variables[static_cast<std::size_t>(v)];
+    stored.offset = offset;
+    offset += stored.bytes;
+  }
+  program.variable_bytes = align(offset);
+}
+
+}  // namespace tessera::plan

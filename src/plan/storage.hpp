@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/graph/graph.hpp"
+#include "tessera/plan/planner.hpp"
+#include "tessera/program/program.hpp"
+
+namespace tessera::plan {
+
+/// Where variables live while sections are planned: placements from the rules, further cuts by
+/// `shard`, and gradients' placements as the first section that assigns them leaves them.
+class Storage {
+ public:
+  Storage(const VariableSet& variables, const PlanOptions& options);
+
+  const MeshShape& mesh() const { return options_.mesh; }
+  const PlanOptions& options() const { return options_; }
+  const Variable& variable(int index) const { return variables_[index]; }
+
+  /// The rules' placement; mesh dims of size 1 count as replicated.
+  Placement ruled(const std::string& name, const Shape& shape) const;
+  /// The rules' placement with one more cut over the shard mesh dim: for slots.
+  Placement sharded(const std::string& name, const Shape& shape) const;
+
+  /// As stored; empty for a gradient that no section has assigned yet.
+  const std::optional<Placement>& placement(int variable) const {
+    return placements_[static_cast<std::size_t>(variable)];
+  }
+  /// Placement of a gradient once it is reduced: as its weight's slots are stored.
+  Placement home(int variable) const;
+  void set_gradient_placement(int variable, Placement placement);
+
+  /// Gives every variable its bytes and offset. Gradients that are partial on the same mesh dims
+  /// follow each other without gaps, so that a bucket is one stretch of memory.
+  void lay_out(program::Program& program) const;
+
+ private:
+  const VariableSet& variables_;
+  const PlanOptions& options_;
+  int shard_ = -1;
+  std::vector<std::optional<Placement>> placements_;
+};
+
+/// Order of gradients in memory: by the mesh dims on which they are partial, then as declared.
+std::vector<int> gradient_order(const VariableSet& variables, const Storage& storage);
+
+inline std::int64_t align(std::int64_t bytes, std::int64_t to = 64) {
+  return (bytes + to - 1) / to * to;
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "strategy.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "emitter.hpp"
+#include "relayout.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera::plan {
+namespace {
+
+/// A core multiplies and adds about this many times while a byte travels to a neighbour.
+constexpr double kFlopsPerByte = 50;
+
+int ruled_dim(const Shape& shape, const std::string& mesh_dim, const Layout& layout) {
+  for (int d = 0; d < shape.rank(); ++d)
+    if (layout.mesh_dim_of(shape[d].name) == mesh_dim) return d;
+  return -1;
+}
+
+class DimChooser {
+ public:
+  DimChooser(const Choice& choice, const MeshShape& mesh, const Layout& layout, int m)
+      : choice_(choice), mesh_(mesh), m_(m) {
+    for (const auto& spec : choice.input_specs)
+      ruled_inputs_.push_back(ruled_dim(spec.shape, mesh[m].name, layout));
+    for (const auto& spec : choice.output_specs)
+      ruled_outputs_.push_back(ruled_dim(spec.shape, mesh[m].name, layout));
+    for (const auto& versions : choice.inputs) current_.push_back(versions.back()[m]);
+    for (const auto& placement : choice.wanted) wanted_.push_back(placement[m]);
+  }
+
+  Strategy run() const {
+    auto candidates =
+        choice_.operation->strategies({choice_.input_specs, choice_.output_specs, current_, wanted_,
+                                       ruled_inputs_, ruled_outputs_});
+    candidates.push_back({std::vector<State>(current_.size()), std::vector<State>(wanted_.size())});
+    const Strategy* best = nullptr;
+    double best_cost = std::numeric_limits<double>::infinity();
+    int best_splits = -1;
+    for (const auto& candidate : candidates) {
+      check(candidate);
+      const double cost = cost_of(candidate);
+      const int splits = splits_of(candidate);
+      if (cost < best_cost || (cost == best_cost && splits > best_splits)) {
+        best = &candidate;
+        best_cost = cost;
+        best_splits = splits;
+      }
+    }
+    TESSERA_CHECK(best != nullptr, choice_.operation->type(),
+                  " has no executable strategy on mesh dim '", mesh_[m_].name, "'");
+    return *best;
+  }
+
+ private:
+  void check(const Strategy& strategy) const {
+    TESSERA_CHECK(
+        strategy.inputs.size() == current_.size() && strategy.outputs.size() == wanted_.size(),
+        "a strategy of ", choice_.operation->type(), " has ", strategy.inputs.size(),
+        " inputs and ", strategy.outputs.size(), " outputs");
+  }
+  static int splits_of(const Strategy& strategy) {
+    int splits = 0;
+    for (const auto& state : strategy.inputs) splits += state.is_split();
+    for (const auto& state : strategy.outputs) splits += state.is_split();
+    return splits;
+  }
+  double cost_of(const Strategy& strategy) const {
+    double cost = 0;
+    std::vector<Shape> inputs, outputs;
+    for (std::size_t i = 0; i < strategy.inputs.size(); ++i) {
+      double cheapest = std::numeric_limits<double>::infinity();
+      for (const auto& version : choice_.inputs[i])
+        cheapest = std::min(
+            cheapest, state_bytes(choice_.input_specs[i], version, m_, strategy.inputs[i], mesh_));
+      cost += cheapest;
+      inputs.push_back(local(choice_.input_specs[i], choice_.inputs[i].back(), strategy.inputs[i]));
+    }
+    for (std::size_t j = 0; j < strategy.outputs.size(); ++j) {
+      Placement produced = choice_.wanted[j];
+      produced[m_] = strategy.outputs[j];
+      cost += state_bytes(choice_.output_specs[j], produced, m_, choice_.wanted[j][m_], mesh_);
+      outputs.push_back(local(choice_.output_specs[j], choice_.wanted[j], strategy.outputs[j]));
+    }
+    return cost + choice_.operation->flops(inputs, outputs) / kFlopsPerByte;
+  }
+  Shape local(const TensorSpec& spec, Placement placement, const State& state) const {
+    placement[m_] = state;
+    return local_shape(spec.shape, placement, mesh_);
+  }
+
+  const Choice& choice_;
+  const MeshShape& mesh_;
+  int m_;
+  std::vector<int> ruled_inputs_, ruled_outputs_;
+  std::vector<State> current_, wanted_;
+};
+
+}  // namespace
+
+Chosen choose_strategy(const Choice& choice, const MeshShape& mesh, const Layout& layout) {
+  Chosen chosen;
+  chosen.inputs.assign(choice.input_specs.size(), Placement(mesh.rank()));
+  chosen.outputs.assign(choice.output_specs.size(), Placement(mesh.rank()));
+  for (int m = 0; m < mesh.rank(); ++m) {
+    if (mesh[m].size == 1) continue;
+    const Strategy strategy = DimChooser(choice, mesh, layout, m).run();
+    for (std::size_t i = 0; i < strategy.inputs.size(); ++i)
+      chosen.inputs[i][m] = strategy.inputs[i];
+    for (std::size_t j = 0; j < strategy.outputs.size(); ++j)
+      chosen.outputs[j][m] = strategy.outputs[j];
+  }
+  return chosen;
+}
+
+}  // namespace tessera::plan

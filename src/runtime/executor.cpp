@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/runtime/executor.hpp"
+
+#include <cstring>
+#include <map>
+
+#include "prepared.hpp"
+#include "tessera/base/bf16.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/hash.hpp"
+#include "tessera/base/philox.hpp"
+#include "tessera/kernels/copy_box.hpp"
+
+namespace tessera::runtime {
+namespace {
+
+using program::Buffer;
+using program::Section;
+
+void run_copies(const device::Exec& exec, const std::vector<BoxCopy>& copies) {
+  for (const auto& copy : copies)
+    kernels::copy_box(exec, copy.to, copy.from, copy.rank, copy.extents, copy.to_strides,
+                      copy.from_strides, copy.element_bytes);
+}
+
+/// A signalling NaN of the element type (the largest integer for i32), repeated.
+void poison(const device::Exec& exec, void* to, std::size_t bytes, DType dtype) {
+  const std::uint64_t pattern = dtype == DType::f64    ? 0x7ff4000000000001ULL
+                                : dtype == DType::bf16 ? 0x7fa07fa07fa07fa0ULL
+                                : dtype == DType::i32  ? 0x7fffffff7fffffffULL
+                                                       : 0x7fa000017fa00001ULL;
+  std::vector<char> host(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) host[i] = reinterpret_cast<const char*>(&pattern)[i % 8];
+  device::copy_from_host(exec, to, host.data(), bytes);
+}
+
+double element_as_double(const void* data, std::size_t i, DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return static_cast<const double*>(data)[i];
+    case DType::f32:
+      return static_cast<double>(static_cast<const float*>(data)[i]);
+    case DType::i32:
+      return static_cast<double>(static_cast<const std::int32_t*>(data)[i]);
+    case DType::bf16:
+      return static_cast<double>(to_float(static_cast<const Bf16*>(data)[i]));
+  }
+  return 0;
+}
+
+const Buffer& named_buffer(const Section& section, const std::vector<program::NamedBuffer>& list,
+                           const std::string& name, const char* what) {
+  for (const auto& named : list)
+    if (named.name == name) return section.buffers[static_cast<std::size_t>(named.buffer)];
+  throw Error(concat("section '", section.name, "' has no ", what, " '", name, "'"));
+}
+
+}  // namespace
+
+struct Executor::Impl {
+  const program::Program& program;
+  comm::Collectives& collectives;
+  const device::Exec& exec;
+  ExecutorOptions options;
+  Recorder* recorder = nullptr;
+  std::vector<device::Memory> arenas;
+  Places places;
+  std::map<std::string, std::vector<PreparedStep>> sections;
+
+  Impl(const program::Program& p, comm::Collectives& c, const device::Exec& e, ExecutorOptions o)
+      : program(p), collectives(c), exec(e), options(o) {
+    TESSERA_CHECK(program.mesh == collectives.mesh(), "the program is for mesh ",
+                  program.mesh.to_string(), ", the collectives for ",
+                  collectives.mesh().to_string());
+    places.mesh = &program.mesh;
+    for (int rank : collectives.local_ranks()) {
+      arenas.emplace_back(static_cast<std::size_t>(program.arena_bytes));
+      places.arenas.push_back(static_cast<char*>(arenas.back().data()));
+      places.coordinates.push_back(program.mesh.coordinates(rank));
+    }
+    for (const auto& section : program.sections) {
+      auto& steps = sections[section.name];
+      for (const auto& step : section.steps) steps.push_back(prepare(section, step, places));
+    }
+  }
+
+  std::size_t ranks() const { return places.arenas.size(); }
+
+  void clear() {
+    for (char* arena : places.arenas) {
+      // Gaps between uneven gradients take part in bucketed reductions: let them be zero.
+      kernels::set_zero(exec, arena, static_cast<std::size_t>(program.variable_bytes));
+      if (options.poison)
+        poison(exec, arena + program.variable_bytes,
+               static_cast<std::size_t>(program.arena_bytes - program.variable_bytes), DType::f32);
+    }
+  }
+
+  Buffer stored(int variable) const {
+    const auto& stored = program.variables[static_cast<std::size_t>(variable)];
+    Buffer buffer;
+    buffer.name = stored.variable.name;
+    buffer.spec = stored.variable.spec;
+    buffer.placement = stored.placement;
+    buffer.offset = stored.offset;
+    buffer.bytes = stored.bytes;
+    return buffer;
+  }
+
+  void initialize_tile(const Variable& variable, const kernels::Tile& tile,
+                       std::uint64_t seed) const {
+    static constexpr const char* ids[] = {"fill", "random_normal", "random_uniform"};
+    const Initializer& initializer = variable.initializer;
+    const Attributes attributes{
+        {"value", initializer.mean},
+        {"mean", initializer.mean},
+        {"scale", initializer.scale},
+        {"key", static_cast<std::int64_t>(stream_key(seed, hash_text(variable.name)))}};
+    const kernels::Feeds feeds;
+    kernels::find_kernel(ids[static_cast<int>(initializer.kind)])(
+        exec, {attributes, nullptr, 0, &tile, 1, nullptr, feeds, nullptr});
+  }
+
+  void set_feeds(const Section& section, const kernels::Feeds& feeds) const {
+    for (const auto& feed : section.feeds) {
+      const auto found = feeds.values.find(feed.name);
+      const bool is_step = feed.name == "step" && found == feeds.values.end();
+      TESSERA_CHECK(is_step || found != feeds.values.end(), "section '", section.name,
+                    "' runs without its feed '", feed.name, "'");
+      const double value = is_step ? static_cast<double>(feeds.step) : found->second;
+      const Buffer& buffer = section.buffers[static_cast<std::size_t>(feed.buffer)];
+      const float narrow = static_cast<float>(value);
+      const void* source =
+          buffer.spec.dtype == DType::f64 ? static_cast<const void*>(&value) : &narrow;
+      for (char* arena : places.arenas)
+        device::copy_from_host(exec, arena + buffer.offset, source, bytes_of(buffer.spec.dtype));
+    }
+  }
+
+  void run_step(const program::Step& step, const PreparedStep& prepared,
+                const kernels::Feeds& feeds) const;
+  void poison_dead(const Section& section, int step) const {
+    for (const auto& buffer : section.buffers)
+      if (buffer.variable < 0 && buffer.last_step == step && buffer.bytes > 0)
+        for (char* arena : places.arenas)
+          poison(exec, arena + buffer.offset, static_cast<std::size_t>(buffer.bytes),
+                 buffer.spec.dtype);
+  }
+};
+
+void Executor::Impl::run_step(const program::Step& step, const PreparedStep& prepared,
+                              const kernels::Feeds& feeds) const {
+  if (const auto* kernel = std::get_if<PreparedKernel>(&prepared)) {
+    for (std::size_t r = 0; r < kernel->ranks.size(); ++r) {
+      const auto& rank = kernel->ranks[r];
+      kernel->kernel(
+          exec, {*kernel->attributes, rank.inputs.data(), static_cast<int>(rank.inputs.size()),
+                 rank.outputs.data(), static_cast<int>(rank.outputs.size()), rank.workspace, feeds,
+                 places.coordinates[r].data()});
+    }
+  } else if (const auto* reduce = std::get_if<PreparedAllReduce>(&prepared)) {
+    const auto& plan = std::get<program::AllReduceStep>(step);
+    for (const auto& copies : reduce->pack) run_copies(exec, copies);
+    if (!device::Exec::is_host()) exec.fence();
+    collectives.all_reduce(plan.mesh_dims, plan.op, reduce->dtype, reduce->data, reduce->counts);
+    for (const auto& copies : reduce->unpack) run_copies(exec, copies);
+  } else if (const auto* relayout = std::get_if<PreparedRelayout>(&prepared)) {
+    const auto& plan = std::get<program::RelayoutStep>(step);
+    const comm::MeshDims dims{plan.mesh_dim};
+    for (const auto& copies : relayout->pack) run_copies(exec, copies);
+    if (!device::Exec::is_host()) exec.fence();
+    switch (plan.kind) {
+      case program::CollectiveKind::reduce_scatter:
+        collectives.reduce_scatter(dims, relayout->dtype, relayout->send, relayout->receive,
+                                   relayout->send_counts);
+        break;
+      case program::CollectiveKind::all_gather:
+        collectives.all_gather(dims, relayout->dtype, relayout->send, relayout->receive,
+                               relayout->receive_counts);
+        break;
+      default:
+        collectives.all_to_all(dims, relayout->dtype, relayout->send, relayout->send_counts,
+                               relayout->receive, relayout->receive_counts);
+    }
+    for (const auto& copies : relayout->unpack) run_copies(exec, copies);
+  } else {
+    for (const auto& rank : std::get<PreparedLocal>(prepared).ranks) {
+      if (rank.zero)
+        kernels::set_zero(exec, rank.copy.to, rank.bytes);
+      else
+        run_copies(exec, {rank.copy});
+    }
+  }
+}
+
+Executor::Executor(const program::Program& program, comm::Collectives& collectives,
+                   const device::Exec& exec, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(program, collectives, exec, options)) {
+  impl_->clear();
+}
+Executor::~Executor() = default;
+
+const program::Program& Executor::program() const {
+  return impl_->program;
+}
+comm::Collectives& Executor::collectives() const {
+  return impl_->collectives;
+}
+int Executor::local_ranks() const {
+  return static_cast<int>(impl_->ranks());
+}
+void Executor::set_recorder(Recorder* recorder) {
+  impl_->recorder = recorder;
+}
+
+void Executor::initialize(std::uint64_t seed) {
+  impl_->clear();
+  for (std::size_t v = 0; v < impl_->program.variables.size(); ++v) {
+    const Variable& variable = impl_->program.variables[v].variable;
+    if (variable.kind == Variable::Kind::gradient) continue;
+    for (int r = 0; r < local_ranks(); ++r)
+      impl_->initialize_tile(variable, variable_tile(static_cast<int>(v), r), seed);
+  }
+  impl_->exec.fence();
+}
+
+kernels::Tile Executor::variable_tile(int variable, int local_rank) const {
+  return impl_->places.tile(impl_->stored(variable), static_cast<std::size_t>(local_rank));
+}
+
+Box Executor::variable_box(int variable, int local_rank) const {
+  const Buffer buffer = impl_->stored(variable);
+  return tile_box(buffer.spec.shape, buffer.placement, impl_->program.mesh,
+                  impl_->places.coordinates[static_cast<std::size_t>(local_rank)]);
+}
+
+void Executor::read_variable(int variable, int local_rank, void* to) const {
+  const kernels::Tile tile = variable_tile(variable, local_rank);
+  device::copy_to_host(impl_->exec, to, tile.data,
+                       static_cast<std::size_t>(tile.size()) * bytes_of(tile.dtype));
+}
+
+void Executor::write_variable(int variable, int local_rank, const void* from) {
+  const kernels::Tile tile = variable_tile(variable, local_rank);
+  device::copy_from_host(impl_->exec, tile.data, from,
+                         static_cast<std::size_t>(tile.size()) * bytes_of(tile.dtype));
+}
+
+Box Executor::input_box(const std::string& section, const std::string& input,
+                        int local_rank) const {
+  const Section& found = impl_->program.section(section);
+  const Buffer& buffer = named_buffer(found, found.inputs, input, "input");
+  return tile_box(buffer.spec.shape, buffer.placement, impl_->program.mesh,
+                  impl_->places.coordinates[static_cast<std::size_t>(local_rank)]);
+}
+
+void Executor::set_input(const std::string& section, const std::string& input, int local_rank,
+                         const void* from) {
+  const Section& found = impl_->program.section(section);
+  const Buffer& buffer = named_buffer(found, found.inputs, input, "input");
+  const kernels::Tile tile = impl_->places.tile(buffer, static_cast<std::size_t>(local_rank));
+  device::copy_from_host(impl_->exec, tile.data, from,
+                         static_cast<std::size_t>(tile.size()) * bytes_of(tile.dtype));
+}
+
+void Executor::run(const std::string& section, const kernels::Feeds& feeds) {
+  const Section& plan = impl_->program.section(section);
+  const auto& prepared = impl_->sections.at(section);
+  impl_->collectives.ledger().set_section(section);
+  impl_->set_feeds(plan, feeds);
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    if (impl_->recorder) impl_->recorder->begin(section, plan.steps[i]);
+    impl_->run_step(plan.steps[i], prepared[i], feeds);
+    if (impl_->options.synchronous) impl_->exec.fence();
+    if (impl_->recorder) impl_->recorder->end(section, plan.steps[i]);
+    if (impl_->options.poison) impl_->poison_dead(plan, static_cast<int>(i));
+  }
+  impl_->exec.fence();
+  impl_->collectives.ledger().set_section("");
+}
+
+std::vector<double> Executor::fetch(const std::string& section, const std::string& name,
+                                    int local_rank) const {
+  const Section& found = impl_->program.section(section);
+  const kernels::Tile tile = impl_->places.tile(named_buffer(found, found.fetches, name, "fetch"),
+                                                static_cast<std::size_t>(local_rank));
+  std::vector<char> host(static_cast<std::size_t>(tile.size()) * bytes_of(tile.dtype));
+  device::copy_to_host(impl_->exec, host.data(), tile.data, host.size());
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < tile.size(); ++i)
+    values.push_back(element_as_double(host.data(), static_cast<std::size_t>(i), tile.dtype));
+  return values;
+}
+
+double Executor::fetch_share(const std::string& section, const std::string& name,
+                             int local_rank) const {
+  const Section& found = impl_->program.section(section);
+  const Buffer& buffer = named_buffer(found, found.fetches, name, "fetch");
+  TESSERA_CHECK(buffer.spec.shape.rank() == 0, "fetch '", name, "' is no scalar");
+  const Coordinates& at = impl_->places.coordinates[static_cast<std::size_t>(local_rank)];
+  for (int m : buffer.placement.replicated_mesh_dims())
+    if (at[static_cast<std::size_t>(m)] != 0) return 0;
+  return fetch(section, name, local_rank)[0];
+}
+
+}  // namespace tessera::runtime
