@@ -144,10 +144,11 @@ class Cluster:
             told += [f"--- {path.name}"] + path.read_text(errors="replace").splitlines()[-15:]
         return "\n".join(told)
 
-    def run(self, *command, check=True):
-        """What the command printed."""
+    def run(self, *command, check=True, seconds=60):
+        """What the command printed; RuntimeError with all of it if it fails."""
+        command = [str(part) for part in command]
         ran = subprocess.run(command, env=self.environment, capture_output=True, text=True,
-                             timeout=60)
+                             timeout=seconds)
         if check and ran.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {ran.stdout}{ran.stderr}")
         return ran.stdout

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The install tree is whole, and a program outside of the source tree builds against it and trains
+its own model with its own operation."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = os.environ["TESSERA_BUILD_DIR"]
+MPIEXEC = os.environ["MPIEXEC"]
+STEPS = 30
+
+
+def run(*command, **options):
+    """Runs a command; fails with all that it printed unless it ends with 0."""
+    ran = subprocess.run([*map(str, command)], capture_output=True, text=True, **options)
+    if ran.returncode != 0:
+        raise AssertionError(f"{command} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}")
+    return ran.stdout
+
+
+class Outside(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="tessera_outside_")
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.prefix = cls.folder / "prefix"
+        run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        run("cmake", "-S", HERE / "program", "-B", cls.folder / "build", "-DCMAKE_BUILD_TYPE=Release",
+            f"-DCMAKE_PREFIX_PATH={cls.prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")
+        run("cmake", "--build", cls.folder / "build", "--parallel", "2")
+        cls.program = cls.folder / "build" / "outside"
+
+    def losses(self, name, ranks, *arguments):
+        """The training losses of a run of the outside program."""
+        out = self.folder / name
+        run(MPIEXEC, "-n", ranks, self.program, "train", HERE / "program" / "bigram.ini",
+            f"--run.dir={out}", f"--train.steps={STEPS}", *arguments)
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        losses = [line["loss"] for line in lines if "grad_norm" in line]
+        self.assertEqual(len(losses), STEPS)
+        return losses
+
+    def assert_close(self, a, b):
+        for step, (one, other) in enumerate(zip(a, b, strict=True), 1):
+            self.assertLessEqual(abs(one - other), 1e-9 * abs(one), f"step {step}")
+
+    def test_install_tree(self):
+        for path in ["bin/tessera", "include/tessera/app/app.hpp", "share/tessera/input",
+                     "share/tessera/jobs/train_cpu.sbatch", "share/tessera/tools/plot_run.py"]:
+            self.assertTrue((self.prefix / path).exists(), path)
+        self.assertEqual(len(list(self.prefix.glob("lib*/**/libtessera.a"))), 1)
+        # The text that the embedded default trains on is the installed tree's own.
+        self.assertIn("train", run(self.prefix / "bin/tessera", "help", cwd=self.folder))
+
+    def test_own_model_trains_like_the_same_model_of_ready_made_operations(self):
+        own = self.losses("own", 1)
+        self.assertLess(own[-1], own[0] - 0.5)
+        self.assert_close(own, self.losses("ready_made", 1, "--model.ready_made=true"))
+
+    def test_own_operation_on_any_layout(self):
+        whole = self.losses("whole", 1)
+        for rules in ["batch:ranks", "hidden:ranks", "vocab:ranks"]:
+            self.assert_close(whole, self.losses(rules.replace(":", "_"), 2, "--mesh.shape=ranks:2",
+                                                 f"--layout.rules={rules}"))
+
+    def test_every_verb_knows_the_model(self):
+        deck = HERE / "program" / "bigram.ini"
+        self.assertIn("model.hidden", run(self.program, "help", "model.hidden"))
+        plan = json.loads(run(self.program, "plan", deck, "--mesh.shape=ranks:4",
+                              "--layout.rules=batch:ranks", "--json"))
+        self.assertEqual(plan["parameters"], 2 * 256 * 32)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A job whose time limit is too short is signalled, saves, is requeued, resumes, and ends with the
+metrics of a run that nobody disturbed. On a real Slurm, started on this machine for the test."""
+
+import contextlib
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+import cluster as slurm
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = pathlib.Path(os.environ["TESSERA_SOURCE_DIR"])
+TESSERA = os.environ["TESSERA"]
+DECK = HERE / "run.ini"
+RANKS = 2
+# The limit is one minute, the least that Slurm knows, and the warning comes 10 to 50 seconds after
+# the start. A run of this many seconds cannot end before it.
+SECONDS = 65
+PROBE_STEPS = 200
+# What depends on the clock differs between two runs.
+CLOCK = {"step_s", "tokens_per_s", "time", "wall_s"}
+
+
+def metrics(folder):
+    """The lines of a run's metrics without what the clock says."""
+    lines = (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key not in CLOCK}
+            for line in lines]
+
+
+def train(cluster, folder, steps):
+    """An undisturbed run under srun; how long it took."""
+    start = time.monotonic()
+    cluster.run("srun", "--mpi=pmi2", f"--ntasks={RANKS}", TESSERA, "train", DECK,
+                f"--run.dir={folder}", f"--train.steps={steps}", seconds=300)
+    return time.monotonic() - start
+
+
+def disturbed(cluster, folder, steps):
+    """The job that runs out of time; returns its log and what Slurm says of it at the end."""
+    job = cluster.submit("--time=1", "--signal=USR1@20", f"--ntasks-per-node={RANKS}",
+                         "--output=job.log", ROOT / "jobs/train_cpu.sbatch", DECK,
+                         f"--run.dir={folder / 'run'}", f"--train.steps={steps}", cwd=folder,
+                         environment={"TESSERA": TESSERA, "SRUN_MPI": "pmi2"})
+    cluster.wait(job, {"RUNNING"}, seconds=30)
+    cluster.wait(job, {"PENDING"}, seconds=90)
+    saved = sorted((folder / "run" / "checkpoints").glob("step_*.h5"))
+    assert saved, "the job was requeued without a checkpoint"
+    ended = cluster.wait(job, {"COMPLETED"}, seconds=180)
+    return (folder / "job.log").read_text(), ended
+
+
+def check(reference, resumed, log, ended, steps):
+    assert ended["ExitCode"] == "0:0", ended["ExitCode"]
+    assert int(ended["Restarts"]) >= 1, "the job was never requeued"
+    assert "Requeueing job" in log, log
+    steps_of = [line["step"] for line in resumed if "grad_norm" in line]
+    assert steps_of == list(range(1, steps + 1)), "steps are missing or there twice"
+    for one, other in zip(reference, resumed, strict=True):
+        assert one == other, f"undisturbed: {one}\nresumed:     {other}"
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tessera_slurm_") as name, contextlib.ExitStack() as stack:
+        folder = pathlib.Path(name)
+        for part in ["slurm", "job"]:
+            (folder / part).mkdir()
+        try:
+            cluster = stack.enter_context(slurm.Cluster(folder / "slurm", cores=RANKS))
+        except slurm.Cannot as why:
+            print(f"SKIPPED: Slurm does not start on this machine: {why}")
+            return 77
+        # Two short runs tell the time of a step without that of the start.
+        short = train(cluster, folder / "short", PROBE_STEPS)
+        per_step = (train(cluster, folder / "probe", 3 * PROBE_STEPS) - short) / (2 * PROBE_STEPS)
+        steps = max(10, round(SECONDS / per_step))
+        print(f"{1000 * per_step:.2f} ms a step, {steps} steps", flush=True)
+        log, ended = disturbed(cluster, folder / "job", steps)
+        print(log, flush=True)
+        train(cluster, folder / "undisturbed", steps)
+        check(metrics(folder / "undisturbed"), metrics(folder / "job" / "run"), log, ended, steps)
+        print(f"requeued {ended['Restarts']} time(s), {steps} steps equal")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
