@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/graph/graph.hpp"
+#include "tessera/ops/pointwise.hpp"
+
+namespace tessera::nn {
+
+enum class Activation { none, relu, gelu, gelu_tanh, silu };
+
+/// The activation of a value under construction.
+ops::Value activate(ops::Value x, Activation activation);
+
+struct DenseOptions {
+  /// Variables: `name` [summed dims…, new dims…] and `name`_bias [new dims…].
+  std::string name = "dense";
+  bool bias = false;
+  Activation activation = Activation::none;
+  double gain = 1;  ///< see fan_in_normal
+};
+
+/// activation(x W + b): sums over the dims `summed` of x (which W has, too) and gives `fresh` new
+/// ones. Result: x's other dims, then the new ones. Bias and activation are one operation.
+Tensor dense(Tensor x, const std::vector<std::string>& summed, const std::vector<Dim>& fresh,
+             const DenseOptions& options);
+
+enum class Norm { layer, rms };
+
+/// Norm over one dim with a scale, and a bias if wanted (layer norm only): variables
+/// `name`/scale, `name`/bias.
+Tensor norm(Tensor x, const std::string& axis, Norm kind, bool bias, double epsilon,
+            const std::string& name);
+
+struct FeedForwardOptions {
+  Activation activation = Activation::gelu;
+  /// activation(x W_gate) x (x W_up): Shazeer, "GLU Variants Improve Transformer".
+  bool gated = false;
+  bool bias = false;
+  double output_gain = 1;
+};
+
+/// x W_up through the activation, then W_down: variables up, (gate,) down under the open scopes.
+/// The result lacks the last bias, which is returned apart (empty without biases) so that the
+/// caller adds it together with the residual.
+struct Branch {
+  Tensor value;
+  Tensor bias;
+};
+Branch feed_forward(Tensor x, const std::string& axis, const Dim& hidden,
+                    const FeedForwardOptions& options);
+
+struct SelfAttentionOptions {
+  std::int64_t heads = 1;  ///< key and value heads
+  std::int64_t group = 1;  ///< query heads for each of them
+  std::int64_t d_kv = 64;
+  bool bias = false;
+  bool rotary = false;
+  double dropout = 0;
+  std::uint64_t seed = 0;
+  std::int64_t total_rows = 0;  ///< batch rows of the step
+  double output_gain = 1;
+};
+
+/// Causal self-attention of x [batch, length, axis]: variables query, key, value, output (and
+/// biases) under the open scopes. Dims heads, group (if > 1) and d_kv; keys run along "memory".
+Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options);
+
+/// x + dropout(branch.value + branch.bias).
+struct ResidualOptions {
+  double dropout = 0;
+  std::uint64_t seed = 0;
+  std::string name = "residual_dropout";
+  std::int64_t total_rows = 0;
+};
+Tensor residual(Tensor x, const Branch& branch, const ResidualOptions& options);
+
+/// Sum over all rows of weights x loss, a scalar in f32 (f64 for f64): the caller divides once by
+/// the step's sum of weights.
+Tensor weighted_sum(Tensor loss, Tensor weights);
+
+}  // namespace tessera::nn
