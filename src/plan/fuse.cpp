@@ -83,12 +83,10 @@ class Fuser {
       if (!cast || cast->outputs.size() != 1 || buffer(cast->outputs[0]).spec.dtype != DType::f32 ||
           !(buffer(cast->outputs[0]).placement == buffer(narrow).placement))
         continue;
-      const auto& code = cast->attributes.integers("code");
       const auto program = PointwiseProgram::of(*cast);
-      const bool pure = code.empty() ? true
-                                     : code.size() == program::kInstructionLength &&
-                                           code[0] == static_cast<std::int64_t>(PointOp::copy);
-      if (!pure || program.inputs.size() != 1 || !program.is_identity_map(0)) continue;
+      if (!program.code.instructions().empty() || program.inputs.size() != 1 ||
+          !program.is_identity_map(0))
+        continue;
       const BufferId wide = cast->outputs[0];
       forget(reader);
       removed_[reader] = true;
@@ -165,13 +163,13 @@ class Fuser {
     for (std::size_t i = 0; i < program.inputs.size(); ++i)
       large += program.is_identity_map(i) && buffer(program.inputs[i]).spec.shape.rank() > 0;
     if (large > 1) return false;
-    for (std::size_t i = 0; i < program.code.size(); i += program::kInstructionLength) {
-      const auto op = static_cast<PointOp>(program.code[i]);
-      if (op != PointOp::constant && op != PointOp::copy && op != PointOp::add &&
-          op != PointOp::subtract && op != PointOp::multiply && op != PointOp::multiply_add)
+    for (const auto& instruction : program.code.instructions()) {
+      const PointOp op = instruction.op;
+      if (op != PointOp::constant && op != PointOp::add && op != PointOp::subtract &&
+          op != PointOp::multiply && op != PointOp::multiply_add)
         return false;
     }
-    return program.code.size() <= 3 * program::kInstructionLength;
+    return program.code.instructions().size() <= 3;
   }
 
   bool absorb_into_all(std::size_t a) {

@@ -82,17 +82,10 @@ bool can_live_in_variable(const Section& section, BufferId value, int variable) 
 }
 
 void append_copy(Section& section, BufferId from, BufferId to) {
+  const Buffer& target = section.buffers[static_cast<std::size_t>(to)];
   KernelStep step;
-  step.kernel = "pointwise";
-  step.label = section.buffers[static_cast<std::size_t>(to)].name;
-  PointwiseProgram program;
-  program.inputs = {from};
-  program.outputs = {to};
-  program.maps.emplace_back();
-  for (int d = 0; d < section.buffers[static_cast<std::size_t>(to)].spec.shape.rank(); ++d)
-    program.maps[0].push_back(d);
-  program.stores = {0};
-  program.write_to(step);
+  step.label = target.name;
+  copy_program(from, to, target.spec.shape.rank()).write_to(step);
   section.steps.emplace_back(std::move(step));
 }
 

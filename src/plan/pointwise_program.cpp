@@ -5,14 +5,34 @@
 #include <map>
 #include <string>
 
-#include "tessera/base/error.hpp"
-#include "tessera/program/pointwise_code.hpp"
-
 namespace tessera::plan {
 
+using ops::PointwiseCode;
 using program::BufferId;
-using program::kInstructionLength;
 using program::PointOp;
+
+namespace {
+
+/// Single assignment again out of the kernel's words, which use registers of dead values twice.
+PointwiseCode decode(const Attributes& attributes, int inputs) {
+  PointwiseCode code(inputs);
+  std::map<std::int64_t, int> now;  // kernel register -> register that it holds
+  for (int i = 0; i < inputs; ++i) now[i] = i;
+  const auto& words = attributes.integers("code");
+  for (std::size_t i = 0; i < words.size(); i += program::kInstructionLength) {
+    const auto op = static_cast<PointOp>(words[i]);
+    int operands[3] = {-1, -1, -1};
+    for (int k = 0; k < ops::operand_count(op); ++k)
+      operands[k] = now.at(words[i + 2 + static_cast<std::size_t>(k)]);
+    now[words[i + 1]] = op == PointOp::constant
+                            ? code.constant(attributes.real("c" + std::to_string(words[i + 2])))
+                            : code.append(op, operands[0], operands[1], operands[2]);
+  }
+  for (auto reg : attributes.integers("stores")) code.stores.push_back(now.at(reg));
+  return code;
+}
+
+}  // namespace
 
 PointwiseProgram PointwiseProgram::of(const program::KernelStep& step) {
   PointwiseProgram result;
@@ -20,23 +40,17 @@ PointwiseProgram PointwiseProgram::of(const program::KernelStep& step) {
   result.outputs = step.outputs;
   for (std::size_t i = 0; i < step.inputs.size(); ++i)
     result.maps.push_back(step.attributes.integers("map" + std::to_string(i)));
-  result.code = step.attributes.integers("code");
-  result.stores = step.attributes.integers("stores");
-  for (int c = 0; step.attributes.contains("c" + std::to_string(c)); ++c)
-    result.constants.push_back(step.attributes.real("c" + std::to_string(c)));
+  result.code = decode(step.attributes, static_cast<int>(step.inputs.size()));
   return result;
 }
 
 void PointwiseProgram::write_to(program::KernelStep& step) const {
+  step.kernel = "pointwise";
   step.inputs = inputs;
   step.outputs = outputs;
-  Attributes attributes;
-  attributes.set("code", code);
-  for (std::size_t c = 0; c < constants.size(); ++c)
-    attributes.set("c" + std::to_string(c), constants[c]);
-  attributes.set("stores", stores);
-  for (std::size_t i = 0; i < maps.size(); ++i) attributes.set("map" + std::to_string(i), maps[i]);
-  step.attributes = std::move(attributes);
+  step.attributes = code.encode();
+  for (std::size_t i = 0; i < maps.size(); ++i)
+    step.attributes.set("map" + std::to_string(i), maps[i]);
 }
 
 bool PointwiseProgram::is_identity_map(std::size_t input) const {
@@ -45,102 +59,60 @@ bool PointwiseProgram::is_identity_map(std::size_t input) const {
   return true;
 }
 
-int PointwiseProgram::registers() const {
-  std::int64_t highest = static_cast<std::int64_t>(inputs.size()) - 1;
-  for (std::size_t i = 0; i < code.size(); i += kInstructionLength)
-    highest = std::max(highest, code[i + 1]);
-  return static_cast<int>(highest) + 1;
+PointwiseProgram copy_program(BufferId from, BufferId to, int rank) {
+  PointwiseProgram program;
+  program.code = PointwiseCode(1);
+  program.code.stores = {0};
+  program.inputs = {from};
+  program.outputs = {to};
+  program.maps.emplace_back();
+  for (int d = 0; d < rank; ++d) program.maps[0].push_back(d);
+  return program;
 }
 
 namespace {
 
-/// Appends programs to one: inputs shared by buffer and map, temporaries renumbered.
-class Joiner {
+/// Operands of both programs, shared where buffer and map are equal.
+class Operands {
  public:
-  explicit Joiner(std::size_t total_inputs)
-      : next_register_(static_cast<std::int64_t>(total_inputs)) {}
-
-  static std::vector<std::pair<BufferId, std::vector<std::int64_t>>> inputs_of(
-      const PointwiseProgram& a, const PointwiseProgram& b, BufferId joint) {
-    std::vector<std::pair<BufferId, std::vector<std::int64_t>>> inputs;
-    for (const PointwiseProgram* program : {&a, &b})
-      for (std::size_t i = 0; i < program->inputs.size(); ++i) {
-        const auto input = std::make_pair(program->inputs[i], program->maps[i]);
-        if (program == &b && program->inputs[i] == joint) continue;
-        if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
-      }
-    return inputs;
+  int add(BufferId buffer, const std::vector<std::int64_t>& map) {
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      if (buffers[i] == buffer && maps[i] == map) return static_cast<int>(i);
+    buffers.push_back(buffer);
+    maps.push_back(map);
+    return static_cast<int>(buffers.size()) - 1;
   }
-
-  /// Copies `from`'s instructions; `names` maps its registers to ours and is completed.
-  void append(const PointwiseProgram& from, std::map<std::int64_t, std::int64_t>& names,
-              PointwiseProgram& to) {
-    const auto constant_base = static_cast<std::int64_t>(to.constants.size());
-    to.constants.insert(to.constants.end(), from.constants.begin(), from.constants.end());
-    for (std::size_t i = 0; i < from.code.size(); i += kInstructionLength) {
-      const auto op = static_cast<PointOp>(from.code[i]);
-      std::int64_t operand[3];
-      for (int k = 0; k < 3; ++k) {
-        const std::int64_t value = from.code[i + 2 + static_cast<std::size_t>(k)];
-        const auto known = names.find(value);
-        operand[k] = op == PointOp::constant ? (k == 0 ? value + constant_base : 0)
-                                             : (known == names.end() ? 0 : known->second);
-      }
-      const std::int64_t destination = next_register_++;
-      to.code.insert(to.code.end(),
-                     {from.code[i], destination, operand[0], operand[1], operand[2]});
-      names[from.code[i + 1]] = destination;
-    }
-  }
-
- private:
-  std::int64_t next_register_;
+  std::vector<BufferId> buffers;
+  std::vector<std::vector<std::int64_t>> maps;
 };
 
 }  // namespace
 
 std::optional<PointwiseProgram> join(const PointwiseProgram& producer,
                                      const PointwiseProgram& consumer, BufferId joint, bool keep) {
+  Operands operands;
+  std::vector<int> producer_arguments, consumer_arguments;
+  for (std::size_t i = 0; i < producer.inputs.size(); ++i)
+    producer_arguments.push_back(operands.add(producer.inputs[i], producer.maps[i]));
+  for (std::size_t i = 0; i < consumer.inputs.size(); ++i)
+    consumer_arguments.push_back(
+        consumer.inputs[i] == joint ? -1 : operands.add(consumer.inputs[i], consumer.maps[i]));
   PointwiseProgram result;
-  const auto inputs = Joiner::inputs_of(producer, consumer, joint);
-  if (inputs.size() > static_cast<std::size_t>(program::kMaxInputs)) return std::nullopt;
-  for (const auto& [buffer, map] : inputs) {
-    result.inputs.push_back(buffer);
-    result.maps.push_back(map);
-  }
-  const auto names_of = [&](const PointwiseProgram& program) {
-    std::map<std::int64_t, std::int64_t> names;
-    for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-      const auto at = std::find(inputs.begin(), inputs.end(),
-                                std::make_pair(program.inputs[i], program.maps[i]));
-      if (at != inputs.end()) names[static_cast<std::int64_t>(i)] = at - inputs.begin();
-    }
-    return names;
-  };
-  Joiner joiner(inputs.size());
-  auto producer_names = names_of(producer);
-  joiner.append(producer, producer_names, result);
-  auto consumer_names = names_of(consumer);
+  result.code = PointwiseCode(static_cast<int>(operands.buffers.size()));
+  const auto produced = result.code.inline_code(producer.code, producer_arguments);
   const auto output =
       std::find(producer.outputs.begin(), producer.outputs.end(), joint) - producer.outputs.begin();
-  for (std::size_t i = 0; i < consumer.inputs.size(); ++i)
-    if (consumer.inputs[i] == joint)
-      consumer_names[static_cast<std::int64_t>(i)] =
-          producer_names.at(producer.stores[static_cast<std::size_t>(output)]);
-  joiner.append(consumer, consumer_names, result);
-
-  for (std::size_t j = 0; j < consumer.outputs.size(); ++j) {
-    result.outputs.push_back(consumer.outputs[j]);
-    result.stores.push_back(consumer_names.at(consumer.stores[j]));
+  for (int& argument : consumer_arguments)
+    if (argument < 0) argument = produced[static_cast<std::size_t>(output)];
+  result.code.stores = result.code.inline_code(consumer.code, consumer_arguments);
+  result.outputs = consumer.outputs;
+  if (keep) {
+    result.code.stores.insert(result.code.stores.end(), produced.begin(), produced.end());
+    result.outputs.insert(result.outputs.end(), producer.outputs.begin(), producer.outputs.end());
   }
-  if (keep)
-    for (std::size_t j = 0; j < producer.outputs.size(); ++j) {
-      result.outputs.push_back(producer.outputs[j]);
-      result.stores.push_back(producer_names.at(producer.stores[j]));
-    }
-  if (result.outputs.size() > static_cast<std::size_t>(program::kMaxOutputs) ||
-      result.registers() > program::kMaxRegisters)
-    return std::nullopt;
+  result.inputs = std::move(operands.buffers);
+  result.maps = std::move(operands.maps);
+  if (!result.code.fits()) return std::nullopt;
   return result;
 }
 

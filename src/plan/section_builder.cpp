@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "section_builder.hpp"
 
+#include "pointwise_program.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/program/pointwise_code.hpp"
 #include "tessera/shape/tile.hpp"
 
 namespace tessera::plan {
@@ -54,20 +54,13 @@ void SectionBuilder::all_reduce(const std::string& label, program::ReduceOp op,
 }
 
 void SectionBuilder::copy(const std::string& label, BufferId from, BufferId to) {
-  program::KernelStep step;
-  step.kernel = "pointwise";
-  step.label = label;
   // By memory order, not by name: the two may name their dims differently.
-  std::vector<std::int64_t> map;
-  for (int d = 0; d < buffer(to).spec.shape.rank(); ++d) map.push_back(d);
-  const bool same_rank = buffer(from).spec.shape.rank() == buffer(to).spec.shape.rank();
-  TESSERA_CHECK(same_rank, label, ": a copy between shapes of unequal rank");
-  step.attributes.set("code", std::vector<std::int64_t>{
-                                  static_cast<std::int64_t>(program::PointOp::copy), 1, 0, 0, 0});
-  step.attributes.set("stores", std::vector<std::int64_t>{1});
-  step.attributes.set("map0", map);
-  step.inputs = {from};
-  step.outputs = {to};
+  const int rank = buffer(to).spec.shape.rank();
+  TESSERA_CHECK(buffer(from).spec.shape.rank() == rank, label,
+                ": a copy between shapes of unequal rank");
+  program::KernelStep step;
+  step.label = label;
+  copy_program(from, to, rank).write_to(step);
   kernel(std::move(step));
 }
 

@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "emitter.hpp"
+#include "pointwise_program.hpp"
 #include "strategy.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/program/pointwise_code.hpp"
 
 namespace tessera::plan {
 
@@ -218,21 +218,18 @@ BufferId SectionPlanner::assigned_value(const Graph::Assignment& assignment) {
 
 BufferId SectionPlanner::add_to_variable(int variable, BufferId value) {
   const Placement placement = *storage_.placement(variable);
+  const TensorSpec spec = storage_.variable(variable).spec;
+  const std::string& name = storage_.variable(variable).name;
+  const BufferId old = builder_.variable_buffer(variable, placement);
+  const BufferId sum = builder_.new_buffer(name, spec, placement);
+  PointwiseProgram program = copy_program(old, sum, spec.shape.rank());
+  program.code = ops::PointwiseCode(2);
+  program.code.stores = {program.code.append(program::PointOp::add, 0, 1)};
+  program.inputs.push_back(value);
+  program.maps.push_back(program.maps[0]);
   program::KernelStep step;
-  step.kernel = "pointwise";
-  step.label = storage_.variable(variable).name;
-  std::vector<std::int64_t> map;
-  for (int d = 0; d < storage_.variable(variable).spec.shape.rank(); ++d) map.push_back(d);
-  step.attributes.set("code", std::vector<std::int64_t>{
-                                  static_cast<std::int64_t>(program::PointOp::add), 2, 0, 1, 0});
-  step.attributes.set("stores", std::vector<std::int64_t>{2});
-  step.attributes.set("map0", map);
-  step.attributes.set("map1", map);
-  step.inputs = {builder_.variable_buffer(variable, placement), value};
-  step.outputs = {builder_.new_buffer(storage_.variable(variable).name,
-                                      storage_.variable(variable).spec, placement)};
-  step.in_place = {{0, 0}};
-  const BufferId sum = step.outputs[0];
+  step.label = name;
+  program.write_to(step);
   builder_.kernel(std::move(step));
   return sum;
 }
