@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+
+#include "tessera/graph/graph.hpp"
+#include "tessera/optim/optim_config.hpp"
+
+namespace tessera::optim {
+
+/// Names of variables that belong to a weight.
+std::string gradient_name(const std::string& weight);                       // gradient/<weight>
+std::string slot_name(const std::string& slot, const std::string& weight);  // optimizer/<slot>/…
+std::string average_name(const std::string& weight);                        // ema/<weight>
+
+/// Adds one optimizer step to the graph of a section: reads each trainable weight's gradient
+/// variable, clips by the global norm, assigns weights, slots and averages. Feeds "lr" and "step"
+/// (f64, from 1). Fetches "grad_norm" (before clipping) and "finite": if it is 0, a gradient holds
+/// an infinity or NaN, and every variable keeps its value.
+void build_update(Graph& graph, const OptimConfig& config);
+
+}  // namespace tessera::optim
