@@ -33,11 +33,13 @@ struct SectionCount {
 ///   update      clipping, optimizer, moving average;
 ///   eval        forward of one micro-batch without dropout;
 ///   sample      logits at feed "position" of one row (only if the model can sample).
-/// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows. Feeds: "step",
-/// "inverse_weight" (1 / global sum of weights of the step) in micro; "lr", "step" in update.
+/// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows; of sample:
+/// "tokens" [batch:1, length]. Feeds: "inverse_weight" (1 / global sum of weights of the step) in
+/// micro; "lr", "step" (from 1) in update; "position" in sample; Feeds::step and micro in all.
+/// In `update` a gradient that is not finite leaves weights and slots as they were.
 /// Fetches: "loss" in micro (already times inverse_weight; partial: sum over ranks) and in eval
 /// (sum of weight x loss, partial); "grad_norm", "finite" (1 or 0) in update (replicated); "logits"
-/// [vocab] in sample.
+/// [next_token], the size of the vocabulary and whole on every rank, in sample.
 class Task {
  public:
   Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& config);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/replicate/model.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+
+namespace tessera::replicate {
+
+Tensor Batch::operator[](const std::string& name) const {
+  const auto found = inputs.find(name);
+  if (found != inputs.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, tensor] : inputs) names.push_back(known);
+  throw Error(concat("the model has no input '", name, "'; its inputs are ", join(names, ", ")));
+}
+
+std::vector<InputSpec> Model::inputs(std::int64_t rows, std::int64_t length) const {
+  const Shape shape{{"batch", rows}, {"length", length}};
+  return {{"tokens", {shape, DType::i32}},
+          {"targets", {shape, DType::i32}},
+          {"weights", {shape, DType::f32}}};
+}
+
+Tensor Model::logits(Graph&, const Batch&) {
+  return {};
+}
+
+}  // namespace tessera::replicate

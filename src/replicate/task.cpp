@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/replicate/task.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/install.hpp"
+#include "tessera/ops/reduce.hpp"
+#include "tessera/ops/shape_ops.hpp"
+#include "tessera/optim/update.hpp"
+
+namespace tessera::replicate {
+namespace {
+
+void check(const Model& model, const TaskConfig& config) {
+  check_user(config.batch >= 1, "data.batch is ", config.batch, "; it must be at least 1");
+  check_user(config.micro_batches >= 1, "train.micro_batches is ", config.micro_batches,
+             "; it must be at least 1");
+  check_user(config.batch % config.micro_batches == 0,
+             "train.micro_batches = ", config.micro_batches,
+             " does not divide data.batch = ", config.batch, "; choose a batch that is a multiple");
+  check_user(model.max_length() == 0 || config.length <= model.max_length(),
+             "data.length = ", config.length,
+             " is longer than model.max_length = ", model.max_length(),
+             "; lower the one or raise the other");
+}
+
+/// Declares the inputs of a batch and returns them under their names.
+Batch make_batch(Graph& graph, const std::vector<InputSpec>& inputs, const TaskConfig& config,
+                 Mode mode) {
+  Batch batch;
+  for (const auto& input : inputs) batch.inputs[input.name] = graph.input(input.name, input.spec);
+  batch.mode = mode;
+  batch.dtype = config.dtype;
+  batch.seed = config.seed;
+  return batch;
+}
+
+/// Marks weights that optim.freeze matches; a pattern that matches none is an error.
+void freeze(VariableSet& variables, const optim::OptimConfig& optim) {
+  std::vector<std::string> names;
+  for (const auto& variable : variables)
+    if (variable.kind == Variable::Kind::weight) names.push_back(variable.name);
+  for (const auto& pattern : optim.freeze)
+    check_user(std::any_of(names.begin(), names.end(),
+                           [&](const auto& name) { return matches_pattern(pattern, name); }),
+               "optim.freeze: no weight matches '", pattern, "'", did_you_mean(pattern, names),
+               "; the weights are ", join(names, ", "));
+  for (int i = 0; i < variables.size(); ++i)
+    if (variables[i].kind == Variable::Kind::weight && optim.is_frozen(variables[i].name))
+      variables[i].trainable = false;
+}
+
+std::vector<std::string> trainable_weights(const VariableSet& variables) {
+  std::vector<std::string> names;
+  for (const auto& variable : variables)
+    if (variable.kind == Variable::Kind::weight && variable.trainable)
+      names.push_back(variable.name);
+  return names;
+}
+
+/// Puts the gradient of one weight into its gradient variable.
+void keep_gradient(Graph& graph, const std::string& weight, Tensor gradient, bool first) {
+  const Variable& of = graph.variables()[graph.variables().find(weight)];
+  check_user(static_cast<bool>(gradient), "the loss does not depend on weight '", weight,
+             "'; remove it from the model or freeze it (optim.freeze)");
+  Variable variable;
+  variable.name = optim::gradient_name(weight);
+  variable.spec = of.spec;
+  variable.kind = Variable::Kind::gradient;
+  variable.of = weight;
+  graph.variables().declare(variable);
+  graph.accumulate(variable.name, ops::cast(gradient, of.spec.dtype), first);
+}
+
+}  // namespace
+
+Task::Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& config)
+    : model_(model), optim_(optim), config_(config) {
+  ops::install();
+  model_.validate();
+  optim_.validate();
+  check(model_, config_);
+  build_micro("micro", true);
+  if (config_.micro_batches > 1) build_micro("micro_next", false);
+  build_update();
+  build_eval();
+  build_sample();
+}
+
+std::vector<const Graph*> Task::graphs() const {
+  std::vector<const Graph*> graphs;
+  for (const auto& graph : graphs_) graphs.push_back(graph.get());
+  return graphs;
+}
+
+std::vector<SectionCount> Task::step_sections() const {
+  std::vector<SectionCount> sections{{"micro", 1}};
+  if (config_.micro_batches > 1) sections.push_back({"micro_next", config_.micro_batches - 1});
+  sections.push_back({"update", 1});
+  return sections;
+}
+
+void Task::build_micro(const std::string& section, bool first) {
+  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>(section, variables_));
+  const std::int64_t rows = config_.batch / config_.micro_batches;
+  Batch batch = make_batch(graph, model_.inputs(rows, config_.length), config_, Mode::train);
+  batch.rows = rows;
+  batch.total_rows = config_.batch;
+  const Tensor sum = model_.loss(graph, batch);
+  const Tensor loss = ops::multiply(sum, graph.feed("inverse_weight", sum.dtype()));
+  freeze(variables_, optim_);
+  const auto weights = trainable_weights(variables_);
+  std::vector<Tensor> targets;
+  for (const auto& weight : weights) targets.push_back(graph.read(weight));
+  const auto results = gradients(loss, targets);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    keep_gradient(graph, weights[i], results[i], first);
+  graph.fetch("loss", loss);
+}
+
+void Task::build_update() {
+  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("update", variables_));
+  optim::build_update(graph, optim_);
+}
+
+void Task::build_eval() {
+  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("eval", variables_));
+  const std::int64_t rows = config_.batch / config_.micro_batches;
+  Batch batch = make_batch(graph, model_.inputs(rows, config_.length), config_, Mode::eval);
+  batch.rows = batch.total_rows = rows;
+  graph.fetch("loss", model_.loss(graph, batch));
+}
+
+void Task::build_sample() {
+  auto graph = std::make_unique<Graph>("sample", variables_);
+  auto inputs = model_.inputs(1, config_.length);
+  // All that is known when text is drawn is the tokens so far.
+  std::erase_if(inputs, [](const InputSpec& input) { return input.name != "tokens"; });
+  if (inputs.empty()) return;
+  Batch batch = make_batch(*graph, inputs, config_, Mode::eval);
+  batch.rows = batch.total_rows = 1;
+  Tensor logits = model_.logits(*graph, batch);
+  if (!logits) return;
+  logits = ops::select(logits, "length", "position");
+  logits = ops::reduce_sum(logits, logits.shape().without("batch"));
+  // The host draws from all of them: a dim that no rule cuts.
+  graph->fetch("logits", ops::rename(logits, "vocab", "next_token"));
+  graphs_.push_back(std::move(graph));
+}
+
+}  // namespace tessera::replicate
