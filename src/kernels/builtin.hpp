@@ -6,5 +6,6 @@ namespace tessera::kernels {
 
 void register_attention_kernels();
 void register_einsum_kernels();
+void register_pointwise_kernels();
 
 }  // namespace tessera::kernels

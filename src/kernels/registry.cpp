@@ -14,7 +14,10 @@ using Table = std::map<std::string, Kernel>;
 
 /// Tessera's own kernels, by explicit calls: static initialisers of a library may be dropped by the
 /// linker.
-void register_builtin_kernels() {}
+void register_builtin_kernels() {
+  register_einsum_kernels();
+  register_pointwise_kernels();
+}
 
 /// Filled on first use. A builtin registration comes back here, so `filled` is set beforehand.
 Table& table() {

@@ -3,11 +3,7 @@
 
 #include <cstdint>
 
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define TESSERA_FUNCTION __host__ __device__ inline
-#else
-#define TESSERA_FUNCTION inline
-#endif
+#include "tessera/base/function.hpp"
 
 namespace tessera {
 

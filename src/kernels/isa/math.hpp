@@ -5,8 +5,8 @@
 
 // Mathematical functions of one element for loops that the compiler vectorises. Those of float have
 // no branches and no calls; their largest errors (tests/kernels/math_test.cpp measures them) are
-// given in ulp of the result. Those of double are the C library's. The polynomials are least maximum
-// relative error fits made for this file.
+// given in ulp of the result. Those of double are the C library's. The polynomials are least
+// maximum relative error fits made for this file.
 namespace tessera::kernels::isa::TESSERA_ISA {
 
 #define TESSERA_LANE static inline __attribute__((always_inline))
@@ -207,6 +207,35 @@ TESSERA_LANE double gelu_derivative(double x) {
   const double density = 0.39894228040143268 * __builtin_exp(-0.5 * x * x);
   const double y = 0.5 * __builtin_erfc(-x * 0.70710678118654752) + x * density;
   return x < -40.0 ? -0.0 : y;
+}
+
+/// x sigmoid(x), and its derivative. Where the sigmoid is 0 or 1 the product is its limit.
+template <class T>
+TESSERA_LANE T silu(T x) {
+  const T s = sigmoid(x);
+  const T y = x * s;
+  return s == T(0) ? -T(0) : y;
+}
+template <class T>
+TESSERA_LANE T silu_derivative(T x) {
+  const T s = sigmoid(x);
+  const T y = s + x * s * (T(1) - s);
+  return s == T(0) ? -T(0) : y;
+}
+
+/// x (1 + tanh u) / 2 = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
+template <class T>
+TESSERA_LANE T gelu_tanh(T x) {
+  const T s = sigmoid(T(1.5957691216057308) * x * (T(1) + T(0.044715) * x * x));
+  const T y = x * s;
+  return s == T(0) ? -T(0) : y;
+}
+template <class T>
+TESSERA_LANE T gelu_tanh_derivative(T x) {
+  const T s = sigmoid(T(1.5957691216057308) * x * (T(1) + T(0.044715) * x * x));
+  const T slope = T(1.5957691216057308) * (T(1) + T(3 * 0.044715) * x * x);
+  const T y = s + x * s * (T(1) - s) * slope;
+  return s == T(0) ? -T(0) : y;
 }
 
 TESSERA_LANE float square_root(float x) {
