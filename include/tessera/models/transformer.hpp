@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tessera/replicate/model.hpp"
+
+namespace tessera::models {
+
+/// The deck's [model] section of a Transformer.
+struct TransformerConfig {
+  std::int64_t layers = 2;
+  std::int64_t d_model = 128;
+  std::int64_t d_ff = 512;
+  std::int64_t heads = 4;
+  std::int64_t kv_heads = 0;  ///< 0: as many as heads
+  std::int64_t d_kv = 0;      ///< 0: d_model / heads
+  std::int64_t vocab = 256;
+  std::int64_t max_length = 256;
+  std::string norm = "layer";         ///< layer, rms
+  std::string activation = "gelu";    ///< relu, gelu, gelu_tanh, silu, reglu, geglu, swiglu
+  std::string positions = "learned";  ///< learned, sinusoid, rotary, none
+  bool tied = false;                  ///< the output projection is the embedding table
+  bool bias = true;
+  double dropout = 0;
+  double label_smoothing = 0;
+  double z_loss = 0;
+  double epsilon = 1e-5;
+
+  std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  std::int64_t head_size() const { return d_kv > 0 ? d_kv : d_model / heads; }
+};
+
+/// Decoder-only Transformer language model with norms before each part (Vaswani et al., "Attention
+/// Is All You Need"; Radford et al., "Language Models are Unsupervised Multitask Learners").
+///
+/// Dims: batch, length, memory (keys), d_model, heads, group (queries of one key head, if
+/// kv_heads < heads), d_kv, d_ff, vocab, max_length (of the table of positions).
+class Transformer : public replicate::Model {
+ public:
+  Transformer() = default;
+  explicit Transformer(const TransformerConfig& config) : config_(config) {}
+
+  void describe(config::Schema& schema) override;
+  void validate() const override;
+  Tensor loss(Graph& graph, const replicate::Batch& batch) override;
+  Tensor logits(Graph& graph, const replicate::Batch& batch) override;
+  std::int64_t vocab() const override { return config_.vocab; }
+  std::int64_t max_length() const override { return config_.max_length; }
+  const TransformerConfig& config() const { return config_; }
+
+ private:
+  Tensor embed(Graph& graph, const replicate::Batch& batch) const;
+  Tensor block(Tensor x, int layer, const replicate::Batch& batch) const;
+  /// Next-token logits in the activations' dtype.
+  Tensor project(Graph& graph, const replicate::Batch& batch) const;
+  Tensor table(Graph& graph, DType dtype) const;
+
+  TransformerConfig config_;
+};
+
+}  // namespace tessera::models

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/models/registry.hpp"
+
+#include "tessera/models/mlp.hpp"
+#include "tessera/models/transformer.hpp"
+
+namespace tessera::models {
+
+const std::vector<ModelEntry>& builtin_models() {
+  static const std::vector<ModelEntry> models = {
+      {"transformer", "decoder-only Transformer language model",
+       [] { return std::make_unique<Transformer>(); }},
+      {"mlp", "two-layer perceptron, for plans", [] { return std::make_unique<Mlp>(); }},
+  };
+  return models;
+}
+
+}  // namespace tessera::models

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/models/transformer.hpp"
+
+#include <cmath>
+
+#include "tessera/base/error.hpp"
+#include "tessera/nn/layers.hpp"
+#include "tessera/nn/weights.hpp"
+#include "tessera/ops/dropout.hpp"
+#include "tessera/ops/einsum.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/embedding.hpp"
+#include "tessera/ops/positions.hpp"
+#include "tessera/ops/shape_ops.hpp"
+#include "tessera/ops/softmax_cross_entropy.hpp"
+
+namespace tessera::models {
+namespace {
+
+/// Standard deviation of embeddings and of the output projection (GPT-2's).
+constexpr double kEmbeddingDeviation = 0.02;
+
+struct FeedForwardKind {
+  nn::Activation activation;
+  bool gated;
+};
+
+FeedForwardKind feed_forward_kind(const std::string& name) {
+  if (name == "relu") return {nn::Activation::relu, false};
+  if (name == "gelu_tanh") return {nn::Activation::gelu_tanh, false};
+  if (name == "silu") return {nn::Activation::silu, false};
+  if (name == "reglu") return {nn::Activation::relu, true};
+  if (name == "geglu") return {nn::Activation::gelu, true};
+  if (name == "swiglu") return {nn::Activation::silu, true};
+  TESSERA_CHECK(name == "gelu", "activation ", name);
+  return {nn::Activation::gelu, false};
+}
+
+}  // namespace
+
+void Transformer::describe(config::Schema& schema) {
+  constexpr double kHuge = 1e15;
+  TransformerConfig& c = config_;
+  schema.add("model.layers", c.layers, "number of blocks").range(0, 100000);
+  schema.add("model.d_model", c.d_model, "width of the residual stream").range(1, kHuge);
+  schema.add("model.d_ff", c.d_ff, "hidden width of the feed-forward layers").range(1, kHuge);
+  schema.add("model.heads", c.heads, "attention heads").range(1, kHuge);
+  schema
+      .add("model.kv_heads", c.kv_heads,
+           "key and value heads, each shared by heads / kv_heads queries; 0: heads")
+      .range(0, kHuge);
+  schema.add("model.d_kv", c.d_kv, "size of a head; 0: d_model / heads").range(0, kHuge);
+  schema.add("model.vocab", c.vocab, "size of the vocabulary").range(1, 2147483647.0);
+  schema.add("model.max_length", c.max_length, "longest sequence, size of the table of positions")
+      .range(1, kHuge);
+  schema.add("model.norm", c.norm, "norm before each part").choices({"layer", "rms"});
+  schema
+      .add("model.activation", c.activation,
+           "of the feed-forward layers; gelu is exact (erf), the ...glu forms are gated")
+      .choices({"relu", "gelu", "gelu_tanh", "silu", "reglu", "geglu", "swiglu"});
+  schema.add("model.positions", c.positions, "how positions enter")
+      .choices({"learned", "sinusoid", "rotary", "none"});
+  schema.add("model.tied", c.tied, "use the embedding table as the output projection");
+  schema.add("model.bias", c.bias, "biases in projections and layer norms");
+  schema
+      .add("model.dropout", c.dropout,
+           "dropout of embeddings, attention probabilities and each part's result")
+      .range(0, 0.999);
+  schema
+      .add("model.label_smoothing", c.label_smoothing,
+           "share of the target spread over the vocabulary")
+      .range(0, 0.999);
+  schema.add("model.z_loss", c.z_loss, "factor of the squared log-sum-exp in the loss")
+      .range(0, 1000);
+  schema.add("model.epsilon", c.epsilon, "added to the variance in norms").range(0, 1);
+}
+
+void Transformer::validate() const {
+  const TransformerConfig& c = config_;
+  check_user(c.d_kv > 0 || c.d_model % c.heads == 0, "model.d_model = ", c.d_model,
+             " is not a multiple of model.heads = ", c.heads,
+             "; change one of them or set model.d_kv");
+  check_user(c.heads % c.key_heads() == 0, "model.heads = ", c.heads,
+             " is not a multiple of model.kv_heads = ", c.kv_heads);
+  check_user(c.positions != "rotary" || c.head_size() % 2 == 0,
+             "model.positions = rotary turns pairs, but the heads have the odd size ",
+             c.head_size(), "; set model.d_kv to an even number");
+  check_user(c.positions != "sinusoid" || c.d_model % 2 == 0,
+             "model.positions = sinusoid needs an even model.d_model, found ", c.d_model);
+}
+
+Tensor Transformer::table(Graph& graph, DType dtype) const {
+  return nn::weight(graph, "embedding", {{"vocab", config_.vocab}, {"d_model", config_.d_model}},
+                    dtype, Initializer::normal(kEmbeddingDeviation));
+}
+
+Tensor Transformer::embed(Graph& graph, const replicate::Batch& batch) const {
+  const Tensor tokens = batch["tokens"];
+  const Dim length = tokens.shape()[tokens.shape().index_of("length")];
+  const Dim width{"d_model", config_.d_model};
+  Tensor x = ops::embedding(table(graph, batch.dtype), tokens);
+  if (config_.positions == "learned") {
+    Tensor positions = nn::weight(graph, "positions", {{"max_length", config_.max_length}, width},
+                                  batch.dtype, Initializer::normal(kEmbeddingDeviation));
+    if (length.size < config_.max_length)
+      positions = ops::slice(positions, "max_length", 0, length.size);
+    x = ops::pointwise1({x, ops::rename(positions, "max_length", "length")},
+                        [](std::span<const ops::Value> in) { return in[0] + in[1]; },
+                        {.shape = x.shape(), .dtypes = {batch.dtype}, .name = "embedded"});
+  } else if (config_.positions == "sinusoid") {
+    const Tensor waves =
+        ops::sinusoid(graph, {Shape{length, width}, nn::weight_dtype(batch.dtype)});
+    x = ops::pointwise1({x, waves}, [](std::span<const ops::Value> in) { return in[0] + in[1]; },
+                        {.shape = x.shape(), .dtypes = {batch.dtype}, .name = "embedded"});
+  }
+  const double rate = batch.mode == replicate::Mode::train ? config_.dropout : 0;
+  return ops::dropout(ops::cast(x, batch.dtype), {.rate = rate,
+                                                  .seed = batch.seed,
+                                                  .name = "embedding_dropout",
+                                                  .batch_total = batch.total_rows});
+}
+
+Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch) const {
+  const TransformerConfig& c = config_;
+  Graph& graph = x.graph();
+  const Graph::Scope scope(graph, "layer_" + std::to_string(layer));
+  const double rate = batch.mode == replicate::Mode::train ? c.dropout : 0;
+  const nn::Norm kind = c.norm == "rms" ? nn::Norm::rms : nn::Norm::layer;
+  // Each block adds two parts to the stream: together they shall not outgrow it.
+  const double gain = 1 / std::sqrt(2.0 * static_cast<double>(c.layers));
+  nn::ResidualOptions residual{.dropout = rate,
+                               .seed = batch.seed,
+                               .name = "attention_output_dropout",
+                               .total_rows = batch.total_rows};
+  const Tensor before = nn::norm(x, "d_model", kind, c.bias, c.epsilon, "attention_norm");
+  nn::Branch branch;
+  {
+    const Graph::Scope part(graph, "attention");
+    branch = nn::self_attention(before, "d_model",
+                                {.heads = c.key_heads(),
+                                 .group = c.heads / c.key_heads(),
+                                 .d_kv = c.head_size(),
+                                 .bias = c.bias,
+                                 .rotary = c.positions == "rotary",
+                                 .dropout = rate,
+                                 .seed = batch.seed,
+                                 .total_rows = batch.total_rows,
+                                 .output_gain = gain});
+  }
+  x = nn::residual(x, branch, residual);
+  const Tensor middle = nn::norm(x, "d_model", kind, c.bias, c.epsilon, "ffn_norm");
+  const auto form = feed_forward_kind(c.activation);
+  {
+    const Graph::Scope part(graph, "ffn");
+    branch = nn::feed_forward(
+        middle, "d_model", {"d_ff", c.d_ff},
+        {.activation = form.activation, .gated = form.gated, .bias = c.bias, .output_gain = gain});
+  }
+  residual.name = "ffn_output_dropout";
+  return nn::residual(x, branch, residual);
+}
+
+Tensor Transformer::project(Graph& graph, const replicate::Batch& batch) const {
+  const TransformerConfig& c = config_;
+  Tensor x = embed(graph, batch);
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    x = block(x, static_cast<int>(layer), batch);
+  x = nn::norm(x, "d_model", c.norm == "rms" ? nn::Norm::rms : nn::Norm::layer, c.bias, c.epsilon,
+               "final_norm");
+  const Dim width{"d_model", c.d_model}, vocab{"vocab", c.vocab};
+  const Tensor w = c.tied ? table(graph, batch.dtype)
+                          : nn::weight(graph, "output", {width, vocab}, batch.dtype,
+                                       Initializer::normal(kEmbeddingDeviation));
+  std::vector<Dim> dims = x.shape().without("d_model").dims();
+  dims.push_back(vocab);
+  return ops::einsum({x, ops::cast(w, batch.dtype)}, Shape(dims));
+}
+
+Tensor Transformer::loss(Graph& graph, const replicate::Batch& batch) {
+  const Tensor entropy = ops::softmax_cross_entropy(
+      project(graph, batch), batch["targets"],
+      // Validation measures the plain cross-entropy.
+      batch.mode == replicate::Mode::train
+          ? ops::CrossEntropyOptions{.smoothing = config_.label_smoothing, .z_loss = config_.z_loss}
+          : ops::CrossEntropyOptions{});
+  return nn::weighted_sum(entropy, batch["weights"]);
+}
+
+Tensor Transformer::logits(Graph& graph, const replicate::Batch& batch) {
+  return ops::cast(project(graph, batch), nn::weight_dtype(batch.dtype));
+}
+
+}  // namespace tessera::models
