@@ -12,6 +12,12 @@ void bf16_to_f32(float* to, const uint16_t* from, int64_t n) {
   }
 }
 
+void bf16_add(float* to, const uint16_t* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] += __builtin_bit_cast(float, static_cast<uint32_t>(from[i]) << 16);
+  }
+}
+
 void f32_to_bf16(uint16_t* to, const float* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     uint32_t bits;
