@@ -138,6 +138,11 @@ std::vector<Strategy> Pointwise::strategies(const StrategyContext& context) cons
   if (!partial.empty()) sets.push_back(partial);
   if (partial.size() > 1)
     for (auto i : partial) sets.push_back({i});
+  // A replicated scalar becomes partial for free: sums of many are reduced once.
+  if (!partial.empty() && shape_.rank() == 0 && partial.size() < context.inputs.size()) {
+    sets.emplace_back();
+    for (std::size_t i = 0; i < context.inputs.size(); ++i) sets.back().push_back(i);
+  }
   for (const auto& set : sets) {
     std::vector<bool> flagged(context.inputs.size());
     for (auto i : set) flagged[i] = true;

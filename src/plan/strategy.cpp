@@ -35,7 +35,7 @@ class DimChooser {
   Strategy run() const {
     auto candidates =
         choice_.operation->strategies({choice_.input_specs, choice_.output_specs, current_, wanted_,
-                                       ruled_inputs_, ruled_outputs_});
+                                       ruled_inputs_, ruled_outputs_, mesh_[m_].size});
     candidates.push_back({std::vector<State>(current_.size()), std::vector<State>(wanted_.size())});
     const Strategy* best = nullptr;
     double best_cost = std::numeric_limits<double>::infinity();

@@ -145,9 +145,7 @@ void Task::build_sample() {
   Tensor logits = model_.logits(*graph, batch);
   if (!logits) return;
   logits = ops::select(logits, "length", "position");
-  logits = ops::reduce_sum(logits, logits.shape().without("batch"));
-  // The host draws from all of them: a dim that no rule cuts.
-  graph->fetch("logits", ops::rename(logits, "vocab", "next_token"));
+  graph->fetch("logits", ops::reduce_sum(logits, logits.shape().without("batch")));
   graphs_.push_back(std::move(graph));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ struct StrategyContext {
   /// mesh dim; -1 if none.
   std::span<const int> ruled_inputs;
   std::span<const int> ruled_outputs;
+  /// Size of this mesh dim.
+  std::int64_t ways = 0;
 };
 
 /// An operation of a Graph. Subclasses are immutable: all that they hold are parameters, equal on

@@ -39,7 +39,7 @@ struct SectionCount {
 /// In `update` a gradient that is not finite leaves weights and slots as they were.
 /// Fetches: "loss" in micro (already times inverse_weight; partial: sum over ranks) and in eval
 /// (sum of weight x loss, partial); "grad_norm", "finite" (1 or 0) in update (replicated); "logits"
-/// [next_token], the size of the vocabulary and whole on every rank, in sample.
+/// [vocab], whole on every rank, in sample.
 class Task {
  public:
   Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& config);
