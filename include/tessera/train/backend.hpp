@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/comm/collectives.hpp"
+#include "tessera/comm/environment.hpp"
+#include "tessera/comm/world.hpp"
+#include "tessera/device/exec.hpp"
+#include "tessera/train/config.hpp"
+
+namespace tessera::train {
+
+/// Where a run's ranks are: one for each process under MPI, or all of them in this process.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const comm::World& world() const = 0;
+  virtual std::int64_t ranks() const = 0;
+  /// Ranks that share this process's node.
+  virtual int ranks_on_node() const = 0;
+  /// "MPICH 4.0.2", "simulated".
+  virtual std::string library() const = 0;
+  /// Collectives over a mesh of all ranks; `exec` is where kernels run.
+  virtual std::unique_ptr<comm::Collectives> make_collectives(const MeshShape& mesh,
+                                                              const NumericsConfig& config,
+                                                              const device::Exec& exec) = 0;
+  /// What the header says of nodes, cores and memory, and what is wrong with them. Collective.
+  struct Notes {
+    std::vector<std::string> lines;
+    std::vector<std::string> warnings;
+  };
+  virtual Notes notes(const comm::Collectives& collectives) = 0;
+
+  /// This process holds rank 0: it prints and writes files.
+  bool is_root() const { return world().rank() == 0; }
+};
+
+/// The ranks of MPI.
+std::unique_ptr<Backend> mpi_backend(const comm::Environment& environment);
+/// All ranks in this process, in lock-step.
+std::unique_ptr<Backend> simulated_backend(std::int64_t ranks);
+
+}  // namespace tessera::train

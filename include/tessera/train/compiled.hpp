@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "tessera/plan/report.hpp"
+#include "tessera/program/program.hpp"
+#include "tessera/replicate/task.hpp"
+#include "tessera/shape/layout.hpp"
+#include "tessera/shape/mesh_shape.hpp"
+#include "tessera/train/settings.hpp"
+
+namespace tessera::train {
+
+/// A Task with the Program that it became on a mesh. Pure host code: made on login nodes, too.
+struct Compiled {
+  std::unique_ptr<replicate::Task> task;
+  MeshShape mesh;
+  Layout layout;
+  program::Program program;
+
+  /// Memory, flops and collectives of one step.
+  plan::Report report() const;
+};
+
+/// Compiles the deck for `ranks` ranks. UserError: illegal mesh or layout, rules that name unknown
+/// dims, more memory on a rank than plan.memory_limit.
+Compiled compile(const Settings& settings, std::int64_t ranks);
+
+}  // namespace tessera::train

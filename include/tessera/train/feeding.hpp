@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tessera/data/loader.hpp"
+#include "tessera/train/session.hpp"
+
+namespace tessera::train {
+
+/// The next batch, also if reading it failed in this process: then `status` says so and the batch
+/// is the last one again, so that all ranks issue the same collectives until they agree to end.
+struct Fed {
+  std::optional<data::Batch> batch;
+  Status status;
+};
+Fed take_batch(data::Loader& loader, const std::optional<data::Batch>& last);
+
+/// Gives a section its inputs of one micro-batch on all local ranks.
+void set_inputs(const Session& session, const std::string& section,
+                const std::vector<data::TileData>& tiles);
+
+}  // namespace tessera::train

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tessera/comm/watchdog.hpp"
+#include "tessera/io/trace.hpp"
+#include "tessera/runtime/executor.hpp"
+
+namespace tessera::train {
+
+/// Who is told of every step of the Program: the watchdog and, if run.trace asks for it, the trace.
+class Observers final : public runtime::Recorder {
+ public:
+  /// `trace_file` "": no trace. Collective.
+  Observers(double hang_timeout, const std::string& trace_file, comm::Collectives& collectives);
+
+  void begin(const std::string& section, const program::Step& step) override;
+  void end(const std::string& section, const program::Step& step) override;
+  void step_done();
+  /// Collective: joins the ranks' traces.
+  void finish();
+
+  /// A phase of the host that may take any time: not watched, one event of the trace.
+  class Phase {
+   public:
+    Phase(Observers& observers, std::string name);
+    ~Phase();
+    Phase(const Phase&) = delete;
+    Phase& operator=(const Phase&) = delete;
+
+   private:
+    Observers& observers_;
+    std::string name_;
+    comm::Watchdog::Pause pause_;
+  };
+
+ private:
+  comm::Watchdog watchdog_;
+  std::unique_ptr<io::TraceRecorder> trace_;
+};
+
+}  // namespace tessera::train

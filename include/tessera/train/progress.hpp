@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+namespace tessera::train {
+
+/// What one optimizer step did.
+struct StepRecord {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double lr = 0;
+  std::int64_t tokens = 0;  ///< since the start of training
+  bool skipped = false;     ///< not finite: the weights stayed as they were
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+
+  /// A line of metrics.jsonl. What depends on time stands last, the rest is the same in a repeat.
+  std::string to_json() const;
+};
+
+/// The line of an evaluation in metrics.jsonl.
+std::string validation_json(std::int64_t step, double loss, std::int64_t tokens, double seconds);
+
+/// "3 h 12 min", "4 min 10 s", "9 s".
+std::string format_time(double seconds);
+
+/// Shows how far a run is: on a terminal one line that is written over, else plain lines, one for
+/// the first step, the last one, and whenever `interval` seconds have passed.
+class Progress {
+ public:
+  Progress(std::ostream& out, bool is_terminal, std::int64_t first_step, std::int64_t steps,
+           double interval, double flops_per_step);
+
+  void show(const StepRecord& record);
+  /// A line of its own: a warning, an evaluation, a checkpoint.
+  void say(const std::string& line);
+  /// Ends the line that is written over.
+  void finish();
+
+ private:
+  std::string line_of(const StepRecord& record);
+
+  std::ostream& out_;
+  bool is_terminal_;
+  std::int64_t first_step_;
+  std::int64_t steps_;
+  double interval_;
+  double flops_per_step_;
+  double last_shown_ = -1e9;
+  double mean_seconds_ = 0;  // of a step, recent ones count more
+  std::size_t width_ = 0;    // of what stands on the terminal's line
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+
+#include "tessera/comm/collectives.hpp"
+#include "tessera/data/corpus.hpp"
+#include "tessera/device/exec.hpp"
+#include "tessera/io/checkpoint.hpp"
+#include "tessera/runtime/executor.hpp"
+#include "tessera/train/backend.hpp"
+#include "tessera/train/compiled.hpp"
+#include "tessera/train/settings.hpp"
+
+namespace tessera::train {
+
+/// What train, eval and sample share: the deck, its Program on the mesh, data and the executor.
+struct Session {
+  Backend& backend;
+  Settings& settings;
+  std::ostream& out;  ///< rank 0 prints here
+  Compiled compiled;
+  data::Corpus corpus;
+  std::unique_ptr<comm::Collectives> collectives;
+  device::Exec exec;
+  std::unique_ptr<runtime::Executor> executor;
+
+  Session(Backend& where, Settings& deck, std::ostream& to)
+      : backend(where), settings(deck), out(to) {}
+
+  /// Prints a line on rank 0.
+  void say(const std::string& line) const;
+  /// Sums a vector over all ranks; `values` has the sum over this process's local ranks.
+  std::vector<double> sum(const std::vector<double>& values) const;
+  /// What each local rank holds of a micro-batch [rows, length] in a section.
+  std::vector<Box> input_boxes(const std::string& section) const;
+  /// Variables that are saved, for reading and writing: all but gradients, or weights and other
+  /// state without optimizer slots.
+  std::vector<io::LoadedTensor> loaded_tensors(bool with_slots) const;
+};
+
+/// Compiles, opens the data, compares Program and deck over all ranks, checks the node's memory and
+/// makes the executor. The variables have no values yet. UserErrors are thrown by all ranks alike.
+std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out);
+
+/// The path of a variable in a checkpoint.
+std::string checkpoint_path(const Variable& variable);
+
+}  // namespace tessera::train

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tessera/data/corpus.hpp"
+#include "tessera/data/loader.hpp"
+#include "tessera/train/session.hpp"
+
+namespace tessera::train {
+
+/// Where a run stands, besides its variables. Saved in each checkpoint.
+struct RunState {
+  std::int64_t step = 0;    ///< optimizer steps done
+  std::int64_t tokens = 0;  ///< that counted in them
+  data::Position position;  ///< of the next batch
+  double best_validation = std::numeric_limits<double>::infinity();
+  /// The evaluation that belongs to this step was interrupted: a resumed run begins with it.
+  bool evaluation_due = false;
+};
+
+/// Saves all variables and the state; returns the file. Refuses, with an Error that names the
+/// first such variable, to save weights that are not finite.
+std::string save_state(const Session& session, const RunState& state,
+                       const data::DataIdentity& data, const std::string& folder);
+
+/// What resuming or starting from weights did, for the header.
+struct Restored {
+  bool resumed = false;
+  bool is_on_disk = false;         ///< the state is the newest checkpoint of this run's own folder
+  std::vector<std::string> notes;  ///< one line each
+};
+
+/// Gives all variables and `state` what train.resume asks for: values of a checkpoint in `folder`
+/// or of a file, else first values, with weights of train.init_from. UserError: identity keys or
+/// data that differ, no whole checkpoint, a checkpoint of another model.
+Restored restore_state(Session& session, RunState& state, const data::DataIdentity& data,
+                       const std::string& folder);
+
+/// For eval and sample: weights and other state of `file`, or of the newest whole checkpoint of
+/// the run.
+std::string load_for_use(Session& session, const std::string& file);
+
+}  // namespace tessera::train

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/train/backend.hpp"
+
+#include "tessera/base/text.hpp"
+#include "tessera/base/version.hpp"
+#include "tessera/comm/mpi_collectives.hpp"
+#include "tessera/comm/simulated_collectives.hpp"
+
+namespace tessera::train {
+namespace {
+
+class MpiBackend final : public Backend {
+ public:
+  explicit MpiBackend(const comm::Environment& environment) : environment_(environment) {}
+
+  const comm::World& world() const override { return environment_.world(); }
+  std::int64_t ranks() const override { return environment_.size(); }
+  int ranks_on_node() const override { return environment_.ranks_on_node(); }
+  std::string library() const override { return environment_.library(); }
+
+  std::unique_ptr<comm::Collectives> make_collectives(const MeshShape& mesh,
+                                                      const NumericsConfig& config,
+                                                      const device::Exec& exec) override {
+    comm::MpiCollectivesOptions options;
+    options.reduce = comm::parse_reduce_mode(config.reduce);
+    options.gpu_aware = comm::parse_gpu_aware(config.gpu_aware);
+    options.exec = &exec;
+    return std::make_unique<comm::MpiCollectives>(mesh, world(), options);
+  }
+
+  Notes notes(const comm::Collectives& collectives) override {
+    const auto cores = environment_.report_cores(1);
+    Notes notes{cores.lines, cores.warnings};
+    const auto* mpi = dynamic_cast<const comm::MpiCollectives*>(&collectives);
+    if (mpi && environment_.nodes() > 1) {
+      const auto dims = mpi->dims_across_nodes();
+      notes.lines.push_back(dims.empty() ? "no mesh dim crosses nodes"
+                                         : "mesh dims that cross nodes: " + join(dims, ", "));
+    }
+    if (mpi && !device::Exec::is_host())
+      notes.lines.push_back("collectives use " + mpi->memory_path());
+    return notes;
+  }
+
+ private:
+  const comm::Environment& environment_;
+};
+
+class SimulatedBackend final : public Backend {
+ public:
+  explicit SimulatedBackend(std::int64_t ranks) : ranks_(ranks) {}
+
+  const comm::World& world() const override { return world_; }
+  std::int64_t ranks() const override { return ranks_; }
+  int ranks_on_node() const override { return static_cast<int>(ranks_); }
+  std::string library() const override { return "simulated"; }
+  std::unique_ptr<comm::Collectives> make_collectives(const MeshShape& mesh,
+                                                      const NumericsConfig& /*config*/,
+                                                      const device::Exec& exec) override {
+    return std::make_unique<comm::SimulatedCollectives>(mesh, &exec);
+  }
+  Notes notes(const comm::Collectives& /*collectives*/) override {
+    return {{std::to_string(ranks_) + " ranks simulated in one process on " + base::host_name()},
+            {}};
+  }
+
+ private:
+  comm::SingleProcess world_;
+  std::int64_t ranks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> mpi_backend(const comm::Environment& environment) {
+  return std::make_unique<MpiBackend>(environment);
+}
+
+std::unique_ptr<Backend> simulated_backend(std::int64_t ranks) {
+  return std::make_unique<SimulatedBackend>(ranks);
+}
+
+}  // namespace tessera::train

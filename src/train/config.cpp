@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/train/config.hpp"
+
+#include <charconv>
+#include <limits>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+
+namespace tessera::train {
+
+static constexpr double kAny = std::numeric_limits<double>::infinity();
+
+void RunConfig::describe(config::Schema& schema) {
+  schema
+      .add("run.dir", dir,
+           "Folder of the run: metrics.jsonl, checkpoints, the resolved deck. Empty: "
+           "runs/<name of the deck> in the working directory.")
+      .path()
+      .free_key();
+  schema
+      .add("run.seed", seed,
+           "Seed of the initial weights, of dropout and, unless data.seed says otherwise, of the "
+           "order of samples. The same on every mesh.")
+      .range(0, kAny);
+  schema
+      .add("run.walltime", walltime,
+           "Stop in time to save before this much time has passed since the start: 90s, 15m, 2h, "
+           "HH:MM:SS or D-HH:MM:SS. Empty: only SLURM_JOB_END_TIME counts, where Slurm gives it.")
+      .free_key();
+  schema
+      .add("run.stop_file", stop_file,
+           "When this file appears the run deletes it, saves and ends with exit code 0. Empty: "
+           "the file `stop` in run.dir.")
+      .path()
+      .free_key();
+  schema
+      .add("run.trace", trace,
+           "Write a Chrome trace of the steps and collectives of all ranks to this file. "
+           "Empty: none.")
+      .path()
+      .free_key();
+  schema
+      .add("run.hang_timeout", hang_timeout,
+           "Seconds without a finished step after which every rank prints where it is and the "
+           "job aborts; never less than ten times the slowest step. 0: wait for ever.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("run.overwrite", overwrite,
+           "Begin anew in a folder that holds another run, whose metrics and checkpoints are "
+           "deleted.")
+      .free_key();
+  schema
+      .add("run.stop_signals", stop_signals,
+           "Signals that make the run save and end with exit code 85, whichever rank gets one.")
+      .choices({"USR1", "USR2", "TERM", "INT", "HUP"})
+      .free_key();
+  schema
+      .add("run.log_seconds", log_seconds,
+           "Print a step's line when this many seconds have passed since the last one; 0: every "
+           "step. metrics.jsonl holds every step in any case.")
+      .range(0, kAny)
+      .free_key();
+}
+
+void MeshConfig::describe(config::Schema& schema) {
+  schema
+      .add("mesh.shape", shape,
+           "Mesh of ranks, such as batch:2,model:4; one size may be *. Empty: the first mesh dim "
+           "that layout.rules names takes all ranks.")
+      .free_key();
+  schema
+      .add("layout.rules", rules,
+           "Which tensor dim is cut over which mesh dim, such as batch:batch, vocab:model, "
+           "d_ff:model, heads:model. Changes speed and memory, never results.")
+      .free_key();
+}
+
+void TrainConfig::describe(config::Schema& schema) {
+  schema.add("train.steps", steps, "Optimizer steps in all, those before a resume included.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("train.resume", resume,
+           "never: begin at step 0. auto: go on from the newest whole checkpoint of run.dir, or "
+           "begin if there is none. Anything else: the checkpoint file to go on from.")
+      .free_key();
+  schema
+      .add("train.dtype", dtype,
+           "Numbers of activations: f32; bf16 (weights and sums stay f32); f64.")
+      .choices({"f32", "bf16", "f64"});
+  schema
+      .add("train.micro_batches", micro_batches,
+           "Cut each batch into this many parts that run one after the other; must divide "
+           "data.batch. Changes memory, never results.")
+      .range(1, kAny)
+      .free_key();
+  schema
+      .add("train.on_nonfinite", on_nonfinite,
+           "When a gradient is infinite or not a number: stop, or skip the step on all ranks.")
+      .choices({"stop", "skip"})
+      .free_key();
+  schema
+      .add("train.init_from", init_from,
+           "Checkpoint whose weights a new run begins with; optimizer and data begin anew.")
+      .path()
+      .free_key();
+  schema
+      .add("train.init_map", init_map,
+           "How the checkpoint of train.init_from calls weights: ours=theirs, where both may be "
+           "the beginning of names that ends with a slash.")
+      .free_key();
+  schema
+      .add("train.override", override_keys,
+           "Identity keys that may differ from the checkpoint's when a run is resumed.")
+      .free_key();
+}
+
+void EvalConfig::describe(config::Schema& schema) {
+  schema.add("eval.every", every, "Steps between evaluations on the validation samples; 0: none.")
+      .range(0, kAny)
+      .free_key();
+  schema.add("eval.batches", batches, "Batches of an evaluation during training; 0: all samples.")
+      .range(0, kAny)
+      .free_key();
+}
+
+void CheckpointConfig::describe(config::Schema& schema) {
+  schema
+      .add("checkpoint.every", every,
+           "Steps between checkpoints; 0: only at the end and at a stop.")
+      .range(0, kAny)
+      .free_key();
+  schema.add("checkpoint.minutes", minutes, "Minutes between checkpoints; 0: no such rule.")
+      .range(0, kAny)
+      .free_key();
+  schema.add("checkpoint.keep", keep, "How many of the last checkpoints stay; 0: all.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("checkpoint.best", best,
+           "Keep the checkpoint with the lowest validation loss besides, as best.h5.")
+      .free_key();
+}
+
+void PlanConfig::describe(config::Schema& schema) {
+  schema.add("plan.ranks", ranks, "Ranks to plan for; 0: as many as mesh.shape has, or 1.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("plan.memory_limit", memory_limit,
+           "Refuse a plan that needs more memory on a rank: 512MB, 16GiB. Empty: no limit.")
+      .free_key();
+  schema
+      .add("plan.time_limit", time_limit,
+           "Refuse a plan whose step takes more seconds on plan.machine; 0: no limit.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("plan.machine", machine,
+           "INI file with [machine] flops (per rank and second), bandwidth (bytes per second) "
+           "and latency (seconds) of collectives: the plan then estimates the step's time.")
+      .path()
+      .free_key();
+}
+
+void SampleConfig::describe(config::Schema& schema) {
+  schema.add("sample.prompt", prompt, "Text that a sample continues.").free_key();
+  schema
+      .add("sample.length", length,
+           "Tokens to draw after training or by `tessera sample`; 0: none.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("sample.temperature", temperature,
+           "Divides the logits; 0 always takes the likeliest token.")
+      .range(0, kAny)
+      .free_key();
+  schema.add("sample.top_k", top_k, "Draw from this many of the likeliest tokens; 0: from all.")
+      .range(0, kAny)
+      .free_key();
+  schema.add("sample.seed", seed, "Seed of the draws.").range(0, kAny).free_key();
+}
+
+void NumericsConfig::describe(config::Schema& schema) {
+  schema
+      .add("numerics.reduce", reduce,
+           "mpi: sums over ranks in the order that MPI likes. ordered: in the order of ranks, "
+           "slower, bit-equal under every MPI.")
+      .choices({"mpi", "ordered"})
+      .free_key();
+  schema
+      .add("comm.gpu_aware", gpu_aware,
+           "Whether MPI is given a GPU's pointers: auto tries it at the start.")
+      .choices({"auto", "on", "off"})
+      .free_key();
+}
+
+namespace {
+
+/// A number at the start of `text`, which loses it; false if there is none.
+bool take_number(std::string_view& text, double& value) {
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || value < 0 || value > 1e18) return false;
+  text.remove_prefix(static_cast<std::size_t>(result.ptr - text.data()));
+  return true;
+}
+
+/// Seconds of "[D-]HH:MM:SS" or "MM:SS"; negative if the text is no such thing.
+double clock_seconds(std::string_view text) {
+  double days = 0;
+  const auto dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    std::int64_t whole = 0;
+    if (!parse_integer(text.substr(0, dash), whole) || whole < 0) return -1;
+    days = static_cast<double>(whole);
+    text.remove_prefix(dash + 1);
+  }
+  const auto parts = split(text, ':');
+  if (parts.size() > 3 || parts.size() < 2) return -1;
+  double seconds = 0;
+  for (const auto& part : parts) {
+    std::int64_t value = 0;
+    if (!parse_integer(part, value) || value < 0) return -1;
+    seconds = seconds * 60 + static_cast<double>(value);
+  }
+  return days * 86400 + seconds;
+}
+
+}  // namespace
+
+double parse_duration(const std::string& key, std::string_view text) {
+  std::string_view rest = text;
+  double value = 0;
+  if (text.find(':') != std::string_view::npos) {
+    value = clock_seconds(text);
+    if (value >= 0) return value;
+  } else if (take_number(rest, value)) {
+    if (rest.empty() || rest == "s") return value;
+    if (rest == "m") return value * 60;
+    if (rest == "h") return value * 3600;
+    if (rest == "d") return value * 86400;
+  }
+  throw UserError(concat(key, ": '", text,
+                         "' is no time: write 90s, 15m, 2h, 1d, MM:SS, HH:MM:SS or D-HH:MM:SS"));
+}
+
+double parse_bytes(const std::string& key, std::string_view text) {
+  std::string_view rest = text;
+  double value = 0;
+  if (take_number(rest, value)) {
+    const std::string unit = trim(rest);
+    if (unit.empty() || unit == "B") return value;
+    double power = 1;
+    for (const char* prefix : {"k", "M", "G", "T"}) {
+      power *= 1000;
+      if (unit == std::string(prefix) + "B") return value * power;
+    }
+    power = 1;
+    for (const char* prefix : {"Ki", "Mi", "Gi", "Ti"}) {
+      power *= 1024;
+      if (unit == std::string(prefix) + "B") return value * power;
+    }
+  }
+  throw UserError(concat(key, ": '", text, "' is no amount of memory: write 512MB, 16GiB"));
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/train/loop.hpp"
+
+#include <iostream>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+#include "tessera/comm/agree.hpp"
+#include "tessera/comm/signals.hpp"
+#include "tessera/data/entropy.hpp"
+#include "tessera/io/metrics.hpp"
+#include "tessera/io/run_folder.hpp"
+#include "tessera/train/header.hpp"
+#include "tessera/train/sampler.hpp"
+#include "tessera/train/trainer.hpp"
+
+namespace tessera::train {
+namespace {
+
+io::RunFolder::Use use_of(const Settings& settings) {
+  if (settings.train.resume != "never") return io::RunFolder::Use::resume;
+  return settings.run.overwrite ? io::RunFolder::Use::overwrite : io::RunFolder::Use::fresh;
+}
+
+/// Opens the run's folder on rank 0, which alone writes there outside checkpoints.
+std::unique_ptr<io::RunFolder> open_folder(const Backend& backend, const Settings& settings) {
+  std::unique_ptr<io::RunFolder> folder;
+  comm::agree_on(backend.world(), [&] {
+    if (backend.is_root())
+      folder = std::make_unique<io::RunFolder>(settings.run.dir, use_of(settings));
+  });
+  return folder;
+}
+
+/// Reading all data for a digest is rank 0's work alone.
+data::DataIdentity identity_on_all(const Session& session) {
+  const auto& world = session.backend.world();
+  data::DataIdentity identity;
+  comm::agree_on(world, [&] {
+    if (!session.backend.is_root()) return;
+    const auto samples = data::train_samples(session.corpus, session.settings.data,
+                                             static_cast<std::uint64_t>(session.settings.run.seed));
+    identity = data::identity_of(*samples);
+  });
+  const auto parts =
+      split(world.broadcast_text(concat(identity.tokens, "|", identity.digest)), '|');
+  TESSERA_CHECK(parts.size() == 2 && parse_integer(parts[0], identity.tokens), "data identity");
+  identity.digest = parts[1];
+  return identity;
+}
+
+/// What a model without context reaches, to judge the validation loss by.
+void add_baseline(const Session& session, std::vector<std::string>& notes) {
+  const auto& corpus = session.corpus;
+  const auto& settings = session.settings;
+  if (settings.data.source == "random" || settings.eval.every == 0 || corpus.validation.empty())
+    return;
+  comm::agree_on(session.backend.world(), [&] {
+    if (!session.backend.is_root()) return;
+    const double nats =
+        data::unigram_nats(corpus.train, corpus.validation, corpus.vocabulary.size());
+    notes.push_back(concat("validation loss of single tokens' frequencies: ", nats, " nats"));
+  });
+}
+
+/// What a save is expected to take before one has been measured.
+double expected_save_seconds(const Session& session) {
+  constexpr double kBytesPerSecond = 200e6;
+  double bytes = 0;
+  for (const auto& stored : session.compiled.program.variables)
+    if (stored.variable.kind != Variable::Kind::gradient)
+      bytes += static_cast<double>(stored.variable.spec.shape.size()) *
+               static_cast<double>(bytes_of(stored.variable.spec.dtype));
+  return 0.5 + bytes / kBytesPerSecond;
+}
+
+/// Steps, evaluations and checkpoints until the run is done or must stop.
+Stop run_steps(Trainer& trainer) {
+  Stop stop = trainer.poll();
+  if (stop == Stop::none) stop = trainer.evaluate();  // one that a stop interrupted
+  while (stop == Stop::none && !trainer.is_done()) {
+    stop = trainer.step();
+    if (stop == Stop::none) stop = trainer.evaluate();
+    if (stop == Stop::none && trainer.is_checkpoint_step()) trainer.save();
+  }
+  trainer.save();
+  return stop;
+}
+
+void sample_at_end(Session& session, Trainer& trainer) {
+  if (session.settings.sample.length == 0) return;
+  trainer.say("sample:");
+  trainer.say(sample_text(session));
+}
+
+/// The exit code of a run that was stopped, and what it says.
+ExitCode end_stopped(Trainer& trainer, const StopWatch& watch, Stop stop, bool resumed) {
+  if (stop == Stop::file) {
+    watch.consume_file();
+    trainer.say("stopped by the stop file, which was removed");
+    return kDone;
+  }
+  // A job that is requeued for ever without getting on would never be noticed.
+  if (resumed && trainer.new_steps() == 0) {
+    trainer.say(concat("error: stopped by ", name_of(stop),
+                       " before a single new step was done; give it more time"));
+    return kFailure;
+  }
+  trainer.say(concat("stopped by ", name_of(stop), ": train.resume=auto goes on from here"));
+  return kResumeMe;
+}
+
+}  // namespace
+
+ExitCode train(Backend& backend, Settings& settings, std::ostream& out) {
+  // 1. Signals only leave a mark from here on; the clock started with the process.
+  const comm::StopSignals signals(
+      comm::parse_signals("run.stop_signals", join(settings.run.stop_signals, ",")));
+  StopWatch watch(backend.is_root(), WallClock::from_environment(settings.run.walltime),
+                  settings.run.stop_file);
+
+  // 2. Task, Program, data, executor; nothing has been written yet.
+  const auto session = open_session(backend, settings, out);
+  const auto data = identity_on_all(*session);
+  watch.clock().set_save_seconds(expected_save_seconds(*session));
+
+  // 3. The run's folder is ours; the variables get their values.
+  const auto folder = open_folder(backend, settings);
+  RunState state;
+  Restored restored = restore_state(*session, state, data, settings.run_file("checkpoints"));
+  comm::agree_on(backend.world(), [&] {
+    if (!folder) return;
+    folder->store_deck(settings.schema.resolved());
+    io::MetricsFile::cut_after(folder->metrics(), state.step);
+  });
+  add_baseline(*session, restored.notes);
+  const std::string header = header_text(*session, restored.notes);
+  if (folder) out << header << std::flush;
+
+  // 4. Steps.
+  Trainer trainer(*session, state, data, watch, folder.get());
+  if (restored.is_on_disk) trainer.mark_saved();
+  Stop stop = Stop::none;
+  try {
+    stop = run_steps(trainer);
+  } catch (const Diverged& diverged) {
+    trainer.finish();
+    if (backend.is_root()) std::cerr << "tessera: " << diverged.what() << std::endl;
+    return kFailure;
+  }
+
+  // 5. The end.
+  const bool is_done = stop == Stop::none || (trainer.is_done() && !state.evaluation_due);
+  if (is_done) {
+    sample_at_end(*session, trainer);
+    trainer.say(concat("done: ", state.step, " steps, ", with_commas(state.tokens), " tokens, ",
+                       format_time(watch.clock().elapsed())));
+    if (stop == Stop::file) watch.consume_file();
+  }
+  trainer.finish();
+  return is_done ? kDone : end_stopped(trainer, watch, stop, restored.resumed);
+}
+
+}  // namespace tessera::train

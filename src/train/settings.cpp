@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/train/settings.hpp"
+
+#include <filesystem>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+
+namespace tessera::train {
+namespace {
+
+void describe_all(Settings& settings, const Models& models) {
+  auto& schema = settings.schema;
+  settings.run.describe(schema);
+  settings.mesh.describe(schema);
+  schema.add("model.name", settings.model_name, "Which model is trained.").choices(models.names());
+  settings.model->describe(schema);
+  settings.data.describe(schema);
+  settings.optim.describe(schema);
+  settings.train.describe(schema);
+  settings.eval.describe(schema);
+  settings.checkpoint.describe(schema);
+  settings.sample.describe(schema);
+  settings.plan.describe(schema);
+  settings.numerics.describe(schema);
+}
+
+void check(const Settings& settings) {
+  settings.model->validate();
+  settings.optim.validate();
+  const auto& data = settings.data;
+  const std::int64_t parts = settings.train.micro_batches;
+  check_user(data.batch % parts == 0, "train.micro_batches = ", parts,
+             " does not divide data.batch = ", data.batch, ": take a divisor of it");
+  const std::int64_t longest = settings.model->max_length();
+  check_user(longest == 0 || data.length <= longest, "data.length = ", data.length,
+             " is longer than the model takes: model.max_length = ", longest);
+  if (!settings.run.walltime.empty()) parse_duration("run.walltime", settings.run.walltime);
+  if (!settings.plan.memory_limit.empty())
+    parse_bytes("plan.memory_limit", settings.plan.memory_limit);
+  check_user(settings.train.init_from.empty() || settings.train.resume == "never" ||
+                 settings.train.resume == "auto",
+             "train.init_from begins a new run, train.resume = ", settings.train.resume,
+             " goes on with one: give one of them");
+}
+
+/// What a run is called that was not given a folder.
+std::string default_folder(const std::string& deck) {
+  const std::string stem = std::filesystem::path(deck).stem().string();
+  return (std::filesystem::current_path() / "runs" / (stem.empty() ? "run" : stem)).string();
+}
+
+}  // namespace
+
+replicate::TaskConfig Settings::task_config() const {
+  replicate::TaskConfig config;
+  config.batch = data.batch;
+  config.length = data.length;
+  config.micro_batches = train.micro_batches;
+  config.dtype = parse_dtype(train.dtype);
+  config.seed = static_cast<std::uint64_t>(run.seed);
+  return config;
+}
+
+std::string Settings::run_file(const std::string& name) const {
+  return (std::filesystem::path(run.dir) / name).string();
+}
+
+std::unique_ptr<Settings> describe_settings(const Models& models,
+                                            const std::optional<std::string>& model) {
+  TESSERA_CHECK(!models.names().empty(), "no model is known");
+  auto settings = std::make_unique<Settings>();
+  settings->model_name = models.names().front();
+  settings->model = models.make(model.value_or(settings->model_name));
+  describe_all(*settings, models);
+  return settings;
+}
+
+std::unique_ptr<Settings> read_settings(const config::Deck& deck, const Models& models) {
+  auto settings = describe_settings(models, deck.find("model.name"));
+  deck.apply(settings->schema);
+  if (settings->run.dir.empty()) settings->run.dir = default_folder(deck.path());
+  if (settings->run.stop_file.empty()) settings->run.stop_file = settings->run_file("stop");
+  settings->schedule_steps_given = settings->optim.schedule_steps > 0;
+  if (!settings->schedule_steps_given) settings->optim.schedule_steps = settings->train.steps;
+  check(*settings);
+  return settings;
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/train/verbs.hpp"
+
+#include <ostream>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/json.hpp"
+#include "tessera/base/text.hpp"
+#include "tessera/comm/agree.hpp"
+#include "tessera/io/checkpoint.hpp"
+#include "tessera/io/inspect.hpp"
+#include "tessera/train/compiled.hpp"
+#include "tessera/train/evaluation.hpp"
+#include "tessera/train/machine.hpp"
+#include "tessera/train/sampler.hpp"
+#include "tessera/train/session.hpp"
+#include "tessera/train/state.hpp"
+
+namespace tessera::train {
+namespace {
+
+bool is_checkpoint(const std::string& file) {
+  return file.size() > 3 && file.substr(file.size() - 3) == ".h5";
+}
+
+/// The file whose weights eval and sample use; "": the run's newest.
+std::string weights_of(const Settings& settings, const std::string& file) {
+  if (is_checkpoint(file)) return file;
+  if (!settings.train.init_from.empty()) return settings.train.init_from;
+  const auto& resume = settings.train.resume;
+  return resume == "auto" || resume == "never" ? "" : resume;
+}
+
+std::int64_t planned_ranks(const Settings& settings) {
+  if (settings.plan.ranks > 0) return settings.plan.ranks;
+  const auto& shape = settings.mesh.shape;
+  if (shape.empty()) return 1;
+  check_user(shape.find('*') == std::string::npos, "mesh.shape = ", shape,
+             " needs a number of ranks: give plan.ranks");
+  return MeshShape::parse(shape, 0).size();
+}
+
+std::string plan_text(const Settings& settings, const Compiled& compiled, bool json) {
+  const auto report = compiled.report();
+  std::string text =
+      json ? plan::to_json(report, compiled.mesh) + "\n" : plan::to_table(report, compiled.mesh);
+  if (settings.plan.machine.empty()) {
+    check_user(settings.plan.time_limit == 0, "plan.time_limit needs plan.machine");
+    return text;
+  }
+  const double seconds = Machine::read(settings.plan.machine).step_seconds(report);
+  const double limit = settings.plan.time_limit;
+  check_user(limit == 0 || seconds <= limit, "plan.time_limit = ", limit,
+             " s is exceeded: a step takes ", seconds, " s on ", settings.plan.machine);
+  if (!json) return text + "estimated time of a step: " + format_double(seconds) + " s\n";
+  const auto brace = text.rfind('}');
+  return text.substr(0, brace) + ",\"step_seconds\":" + format_double(seconds) + "}\n";
+}
+
+}  // namespace
+
+std::string read_deck_text(const std::string& file) {
+  if (!is_checkpoint(file)) return config::read_deck_file(file);
+  const auto& meta = io::Checkpoint(file).attributes("/meta");
+  check_user(meta.contains("deck"), file, " holds no deck");
+  return meta.text("deck");
+}
+
+config::Deck read_deck(const std::string& file, const std::string& text,
+                       const config::CommandLine& line) {
+  config::Deck deck = config::Deck::parse(text, file);
+  deck.set(line.settings);
+  return deck;
+}
+
+ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file, bool json,
+                  std::ostream& out) {
+  const auto session = open_session(backend, settings, out);
+  const auto samples = data::validation_samples(session->corpus, settings.data);
+  check_user(samples != nullptr,
+             "there are no validation samples: give data.validation or data.validation_fraction");
+  session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
+  const std::string loaded = load_for_use(*session, weights_of(settings, file));
+  const auto result = evaluate(*session, samples, settings.eval.batches, nullptr);
+  if (json) {
+    JsonWriter text;
+    text.begin_object().key("checkpoint").value(loaded);
+    text.key("validation_loss").value(result.loss);
+    text.key("validation_tokens").value(result.tokens).end_object();
+    session->say(text.text());
+  } else {
+    session->say("checkpoint " + loaded);
+    session->say("validation loss " + format_double(result.loss) + " nats per token over " +
+                 with_commas(result.tokens) + " tokens");
+  }
+  return kDone;
+}
+
+ExitCode run_sample(Backend& backend, Settings& settings, const std::string& file,
+                    std::ostream& out) {
+  constexpr std::int64_t kDefaultLength = 256;
+  if (settings.sample.length == 0) settings.sample.length = kDefaultLength;
+  const auto session = open_session(backend, settings, out);
+  session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
+  load_for_use(*session, weights_of(settings, file));
+  session->say(sample_text(*session));
+  return kDone;
+}
+
+ExitCode run_plan(const Settings& settings, const config::CommandLine& line, std::ostream& out) {
+  check_user(!line.has("search"),
+             "plan --search: searching for a mesh and layout is not available; give mesh.shape and "
+             "layout.rules, and compare their plans");
+  if (line.has("deck")) {
+    out << settings.schema.resolved();
+    return kDone;
+  }
+  const Compiled compiled = compile(settings, planned_ranks(settings));
+  if (const auto tensor = line.text_of("explain"))
+    out << plan::explain(compiled.program, *tensor);
+  else
+    out << plan_text(settings, compiled, line.has("json"));
+  return kDone;
+}
+
+ExitCode run_inspect(const std::string& file, bool json, std::ostream& out) {
+  const auto inspection = io::inspect_checkpoint(file, json);
+  out << inspection.text;
+  if (!inspection.text.empty() && inspection.text.back() != '\n') out << '\n';
+  return inspection.whole ? kDone : kFailure;
+}
+
+std::string usage() {
+  return "usage: tessera VERB DECK|FILE [--section.key=value ...]\n"
+         "  train DECK            train; train.resume=auto goes on after a stop\n"
+         "  eval DECK|FILE.h5     loss over all validation samples (--json)\n"
+         "  sample DECK|FILE.h5   continue sample.prompt\n"
+         "  plan DECK             memory, operations and communication of a step, without "
+         "running:\n"
+         "                        --json, --explain=TENSOR, --deck (the resolved deck)\n"
+         "  inspect FILE.h5       what a checkpoint holds, and whether it is whole (--json)\n"
+         "  help [KEY|SECTION]    what deck keys mean\n"
+         "A deck is an INI file; settings of the command line win over it. Exit codes: 0 done,\n"
+         "1 failure, 2 bad input, 85 stopped in time and saved: the same command with\n"
+         "--train.resume=auto goes on.\n";
+}
+
+ExitCode run_help(const Models& models, const config::CommandLine& line, std::ostream& out) {
+  config::Deck deck;
+  deck.set(line.settings);
+  const auto settings = describe_settings(models, deck.find("model.name"));
+  if (line.files.empty())
+    out << usage() << "\n" << settings->schema.reference();
+  else
+    for (const auto& key : line.files) out << settings->schema.help(key);
+  return kDone;
+}
+
+}  // namespace tessera::train
