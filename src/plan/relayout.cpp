@@ -30,19 +30,26 @@ std::vector<int> disturbed_splits(const Placement& from, const Placement& to) {
   return disturbed;
 }
 
+bool same_kinds(const Placement& a, const Placement& b) {
+  for (int m = 0; m < a.mesh_rank(); ++m)
+    if (a[m].kind != b[m].kind || a[m].dim != b[m].dim) return false;
+  return true;
+}
+
 class PathFinder {
  public:
   PathFinder(const Placement& from, const Placement& to)
       : current_(from), target_(to), disturbed_(disturbed_splits(from, to)) {}
 
   std::vector<Change> run() {
-    for (int round = 0; !(current_ == target_); ++round) {
+    for (int round = 0; !same_tiles(current_, target_); ++round) {
       TESSERA_CHECK(round < 64, "no way from one placement to another");
       if (slice() || reduce_scatter() || all_reduce() || all_to_all() || all_gather() ||
           keep_at_origin())
         continue;
       TESSERA_CHECK(false, "no way from one placement to another");
     }
+    if (!path_.empty()) path_.back().after = target_;
     return std::move(path_);
   }
 
@@ -147,6 +154,14 @@ double change_bytes(const TensorSpec& spec, const Placement& before, const Chang
 }
 
 }  // namespace
+
+bool same_tiles(const Placement& a, const Placement& b) {
+  if (!same_kinds(a, b)) return false;
+  for (int m = 0; m < a.mesh_rank(); ++m)
+    if (a[m].is_split() && a.mesh_dims_splitting(a[m].dim) != b.mesh_dims_splitting(b[m].dim))
+      return false;
+  return true;
+}
 
 std::vector<Change> relayout_path(const Placement& from, const Placement& to) {
   return PathFinder(from, to).run();

@@ -17,6 +17,9 @@ struct Change {
   Placement after;
 };
 
+/// True if every rank holds the same under both: the order of cuts counts, not how it is written.
+bool same_tiles(const Placement& a, const Placement& b);
+
 /// Elementary changes from one placement to another, in the order that moves few bytes: slices
 /// first, then reductions, exchanges, and gathers last.
 std::vector<Change> relayout_path(const Placement& from, const Placement& to);

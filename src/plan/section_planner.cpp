@@ -148,7 +148,7 @@ const SectionPlanner::Version& SectionPlanner::cheapest_version(int tensor,
 
 BufferId SectionPlanner::version_in(int tensor, const Placement& placement) {
   for (const auto& version : versions_[static_cast<std::size_t>(tensor)])
-    if (version.placement == placement) return version.buffer;
+    if (same_tiles(version.placement, placement)) return version.buffer;
   BufferId buffer = relayout(cheapest_version(tensor, placement).buffer, placement);
   const DType dtype = spec_of(tensor).dtype;
   if (builder_.buffer(buffer).spec.dtype != dtype && !placement.has_partial()) {
