@@ -138,9 +138,12 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", nargs="+", help="run folder (run.dir) or metrics.jsonl")
-    parser.add_argument("-o", "--output", help="picture (PNG); default: curves.png beside the first run")
-    parser.add_argument("--x", choices=["step", "hours"], default="step", help="horizontal axis (%(default)s)")
-    parser.add_argument("--smooth", type=int, default=0, help="steps to smooth over; 0: a hundredth of the run")
+    parser.add_argument("-o", "--output",
+                        help="picture (PNG); default: curves.png beside the first run")
+    parser.add_argument("--x", choices=["step", "hours"], default="step",
+                        help="horizontal axis (%(default)s)")
+    parser.add_argument("--smooth", type=int, default=0,
+                        help="steps to smooth over; 0: a hundredth of the run")
     parser.add_argument("--log", action="store_true", help="logarithmic loss")
     return parser.parse_args(arguments)
 

@@ -51,7 +51,8 @@ def lines_of(path):
         with open(path, encoding="utf-8", newline="") as file:
             yield from file
     except UnicodeDecodeError as error:
-        raise Wrong(f"{path} is not UTF-8 text ({error.reason}); convert it, e.g. with iconv") from None
+        raise Wrong(f"{path} is not UTF-8 text ({error.reason}); convert it, e.g. with iconv"
+                    ) from None
     except OSError as error:
         raise Wrong(f"cannot read {path}: {error.strerror}") from None
 
@@ -279,10 +280,12 @@ def parse(arguments):
     parser.add_argument("output", help="token file to write (HDF5)")
     parser.add_argument("input", nargs="+", help="UTF-8 text files, taken in this order")
     parser.add_argument("--model", help="a SentencePiece model, or a token file that holds one")
-    parser.add_argument("--vocab", type=int, default=8192, help="size of the vocabulary to train (%(default)s)")
-    parser.add_argument("--kind", choices=["unigram", "bpe"], default="unigram", help="of model (%(default)s)")
+    parser.add_argument("--vocab", type=int, default=8192,
+                        help="size of the vocabulary to train (%(default)s)")
+    parser.add_argument("--kind", choices=["unigram", "bpe"], default="unigram",
+                        help="of model (%(default)s)")
     parser.add_argument("--coverage", type=float, default=0.9995,
-                        help="part of all characters that get pieces of their own; others become bytes")
+                        help="part of all characters that get pieces; others become bytes")
     parser.add_argument("--training-lines", type=int, default=1000000,
                         help="lines drawn to train the model (%(default)s)")
     parser.add_argument("--separator", choices=["file", "blank-line", "line"], default="file",

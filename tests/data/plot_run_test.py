@@ -93,8 +93,9 @@ class PlotRun(unittest.TestCase):
         self.assertEqual(plot_run.read_run(run).step[-1], 10)
 
     def test_errors_name_the_file(self):
+        odd = "no json\n" + metrics(2, 1)
         for name, text, message in [("empty", "", "holds no steps"),
-                                    ("odd", "no json\n" + metrics(2, 1), "metrics.jsonl:1 is no line")]:
+                                    ("odd", odd, "metrics.jsonl:1 is no line")]:
             ran = self.run_tool(self.write(name, text))
             self.assertEqual(ran.returncode, 2)
             self.assertIn(message, ran.stderr)

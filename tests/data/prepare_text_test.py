@@ -23,14 +23,16 @@ except ImportError as missing:
 
 ROOT = pathlib.Path(os.environ["TESSERA_SOURCE_DIR"])
 PRINT_TOKENS = sys.argv.pop(1)
-WORDS = "the king of naïve wood\tsaw ten green-eyed birds, über all; a b c d e f g\u2603 h1 i2 j3".split(" ")
+WORDS = ("the king of naïve wood\tsaw ten green-eyed birds, über all; a b c d e f g\u2603 h1 i2 j3"
+         .split(" "))
 
 
 def paragraph(number):
     """Some lines of text that differ from paragraph to paragraph, odd white space included."""
     lines = []
     for line in range(2 + number % 3):
-        words = [WORDS[(number * 7 + line * 3 + k * k) % len(WORDS)] for k in range(5 + number % 4)]
+        words = [WORDS[(number * 7 + line * 3 + k * k) % len(WORDS)]
+                 for k in range(5 + number % 4)]
         lines.append(("  " if line % 2 else "") + " ".join(words) + f" {number}{' ' * (line % 2)}\n")
     return "".join(lines)
 
@@ -120,7 +122,8 @@ class PrepareText(unittest.TestCase):
         self.assertEqual(list(self.folder.glob("*.part")), [])
 
     def test_a_given_model_gives_the_same_ids(self):
-        again = self.prepare("again.h5", self.text, "--model", self.file, "--separator", "blank-line")
+        again = self.prepare("again.h5", self.text, "--model", self.file,
+                             "--separator", "blank-line")
         self.assertEqual(self.read(again), self.read(self.file))
 
     def test_lines_and_files_as_documents(self):
@@ -153,9 +156,9 @@ class PrepareText(unittest.TestCase):
 
     def test_a_model_that_puts_a_blank_in_front(self):
         prefix = str(self.folder / "plain")
-        sentencepiece.SentencePieceTrainer.train(input=self.text, model_prefix=prefix, vocab_size=150,
-                                                 model_type="bpe", hard_vocab_limit=False,
-                                                 minloglevel=2)
+        sentencepiece.SentencePieceTrainer.train(input=self.text, model_prefix=prefix,
+                                                 vocab_size=150, model_type="bpe",
+                                                 hard_vocab_limit=False, minloglevel=2)
         model = sentencepiece.SentencePieceProcessor(model_file=prefix + ".model")
         short = self.write("short.txt", "the king saw all")
         found = self.read(self.prepare("short.h5", short, "--model", prefix + ".model",
@@ -185,16 +188,16 @@ class PrepareText(unittest.TestCase):
 
     def test_what_cannot_be_read_in_place_is_refused(self):
         ids = numpy.arange(100, dtype="<u2")
-        for name, message, make in [
-                ("chunked", "chunked", lambda file: file.create_dataset("tokens", data=ids, chunks=(10,))),
-                ("packed", "chunked", lambda file: file.create_dataset("tokens", data=ids, compression="gzip")),
-                ("big", "big-endian", lambda file: file.create_dataset("tokens", data=ids.astype(">u2"))),
-                ("square", "not a list", lambda file: file.create_dataset("tokens", data=ids.reshape(10, 10))),
-                ("floats", "not a list", lambda file: file.create_dataset("tokens", data=ids.astype("<f4"))),
-                ("beyond", "id 99 of token 99", lambda file: file.create_dataset("tokens", data=ids))]:
+        for name, message, data, options in [
+                ("chunked", "chunked", ids, {"chunks": (10,)}),
+                ("packed", "chunked", ids, {"compression": "gzip"}),
+                ("big", "big-endian", ids.astype(">u2"), {}),
+                ("square", "not a list", ids.reshape(10, 10), {}),
+                ("floats", "not a list", ids.astype("<f4"), {}),
+                ("beyond", "id 99 of token 99", ids, {})]:
             path = str(self.folder / f"{name}.h5")
             with h5py.File(path, "w") as file:
-                make(file)
+                file.create_dataset("tokens", data=data, **options)
             self.assertIn(message, self.refusal(path, "99"), name)
 
 
