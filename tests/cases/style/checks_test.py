@@ -24,6 +24,12 @@ class Layering(unittest.TestCase):
         self.assertTrue(layers("src/plan/a.cpp", '#include "nowhere/a.hpp"'))
         self.assertTrue(layers("src/nowhere/a.cpp", ""))
 
+    def test_files_of_the_own_folder(self):
+        here = lambda path: path == pathlib.Path("src/plan/b.hpp")
+        check = lambda line: layering.check_file(pathlib.Path("src/plan/a.cpp"), line, MODULES, here)
+        self.assertEqual(check('#include "b.hpp"'), [])
+        self.assertTrue(check('#include "c.hpp"'))
+
     def test_outside_libraries_have_one_home(self):
         for header, home in [("Kokkos_Core.hpp", "device"), ("mpi.h", "comm"), ("hdf5.h", "io"),
                              ("boost/program_options.hpp", "config"), ("cblas.h", "kernels")]:

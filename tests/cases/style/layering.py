@@ -34,8 +34,9 @@ def module_of(path):
     return None
 
 
-def check_file(path, text, modules):
-    """Findings of one file; `modules` is the layering order."""
+def check_file(path, text, modules, beside=lambda path: False):
+    """Findings of one file; `modules` is the layering order, beside(p) says whether the file p is
+    there, for includes that are relative to the file's own folder."""
     module = module_of(path)
     if module is None:
         return [] if path.suffix == ".txt" else [f"{path}: belongs to no module"]
@@ -45,6 +46,8 @@ def check_file(path, text, modules):
     for quote, target in INCLUDE.findall(text):
         parts = target.split("/")
         name = parts[1] if parts[0] == "tessera" and len(parts) > 2 else parts[0]
+        if quote == '"' and ".." not in parts and beside(path.parent / target):
+            continue
         if quote == '"' or parts[0] == "tessera":
             if name not in modules:
                 findings.append(f"{path}: includes {target}, which is in no module")
@@ -66,7 +69,8 @@ def main():
     paths = [p for p in repository.code_files(root)
              if p.parts[0] == "src" or p.parts[:2] == ("include", "tessera")]
     for path in paths:
-        findings += check_file(path, (root / path).read_text(encoding="utf-8"), modules)
+        findings += check_file(path, (root / path).read_text(encoding="utf-8"), modules,
+                               lambda path: (root / path).is_file())
     repository.report(findings, len(paths))
 
 
