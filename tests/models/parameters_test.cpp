@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Numbers of parameters against closed formulas.
+#include <filesystem>
+#include <fstream>
+
+#include "support/catch.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
+#include "tessera/models/mlp.hpp"
+#include "tessera/models/transformer.hpp"
+#include "tessera/replicate/task.hpp"
+
+using namespace tessera;
+
+namespace {
+
+std::int64_t parameters(const models::TransformerConfig& config, std::int64_t length) {
+  models::Transformer model(config);
+  replicate::TaskConfig task;
+  task.batch = 2;
+  task.length = length;
+  return replicate::Task(model, {}, task).variables().parameters();
+}
+
+/// The [model] section of a deck under input/.
+models::TransformerConfig deck_model(const std::string& name) {
+  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  std::ifstream deck(root / "input" / name);
+  REQUIRE(deck.good());
+  models::Transformer model;
+  config::Schema schema;
+  model.describe(schema);
+  std::string line, section;
+  while (std::getline(deck, line)) {
+    if (line.starts_with("[")) section = line;
+    const auto parts = split(line, '=');
+    if (section == "[model]" && parts.size() == 2 && parts[0] != "name")
+      schema.assign("model." + parts[0], parts[1], name, "");
+  }
+  return model.config();
+}
+
+}  // namespace
+
+TEST_CASE("decks of the seven language models of the Mesh-TensorFlow paper") {
+  std::int64_t d_ff = 4096, heads = 4;
+  for (const char* size : {"0.14", "0.22", "0.37", "0.67", "1.28", "2.48", "4.90"}) {
+    const std::int64_t d = 1024, d_kv = 256;
+    const auto config = deck_model(concat("mesh_tensorflow/lm_", size, "b.ini"));
+    CHECK(parameters(config, 256) ==
+          6 * (2 * d * d_ff + 4 * d * heads * d_kv) + 2 * 32768 * d + 13 * d + 256 * d);
+    d_ff *= 2;
+    heads *= 2;
+  }
+}
+
+TEST_CASE("a GPT-2-like model: biases, layer norms, learned positions, untied output") {
+  models::TransformerConfig config;
+  config.layers = 12;
+  config.d_model = 768;
+  config.d_ff = 3072;
+  config.heads = 12;
+  config.vocab = 50304;
+  config.max_length = 64;
+  const std::int64_t d = 768, ff = 3072;
+  const std::int64_t block = 2 * 2 * d                    // two norms
+                             + d * 3 * d + 3 * d          // query, key, value
+                             + d * d + d                  // output of attention
+                             + d * ff + ff + ff * d + d;  // feed-forward
+  CHECK(parameters(config, 64) == 12 * block + 2 * 50304 * d + 64 * d + 2 * d);
+}
+
+TEST_CASE("grouped keys, gated layers, tied and computed positions") {
+  models::TransformerConfig config;
+  config.layers = 1;
+  config.d_model = 8;
+  config.d_ff = 12;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.vocab = 10;
+  config.max_length = 6;
+  config.norm = "rms";
+  config.activation = "swiglu";
+  config.positions = "rotary";
+  config.tied = true;
+  config.bias = false;
+  // d_kv = 2: query 8x4x2, key and value 8x2x2, output 4x2x8; three matrices 8x12; norms.
+  CHECK(parameters(config, 6) == 64 + 2 * 32 + 64 + 3 * 96 + 3 * 8 + 10 * 8);
+}
