@@ -54,7 +54,6 @@ void RunConfig::describe(config::Schema& schema) {
   schema
       .add("run.stop_signals", stop_signals,
            "Signals that make the run save and end with exit code 85, whichever rank gets one.")
-      .choices({"USR1", "USR2", "TERM", "INT", "HUP"})
       .free_key();
   schema
       .add("run.log_seconds", log_seconds,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/train/loop.hpp"
 
+#include <csignal>
 #include <iostream>
 
 #include "tessera/base/error.hpp"
@@ -114,8 +115,10 @@ ExitCode end_stopped(Trainer& trainer, const StopWatch& watch, Stop stop, bool r
 
 ExitCode train(Backend& backend, Settings& settings, std::ostream& out) {
   // 1. Signals only leave a mark from here on; the clock started with the process.
+  const int early = comm::pending_signal();
   const comm::StopSignals signals(
       comm::parse_signals("run.stop_signals", join(settings.run.stop_signals, ",")));
+  if (early != 0) std::raise(early);
   StopWatch watch(backend.is_root(), WallClock::from_environment(settings.run.walltime),
                   settings.run.stop_file);
 

@@ -28,12 +28,12 @@ StepRecord record_of(std::int64_t step) {
 TEST_CASE("A step's metrics end with what depends on time") {
   CHECK(
       record_of(3).to_json() ==
-      R"({"step":3,"epoch":0,"loss":2.5,"grad_norm":0.25,"lr":0.001,"tokens":192,"step_s":2,"tokens_per_s":32})");
+      R"({"step": 3, "epoch": 0, "loss": 2.5, "grad_norm": 0.25, "lr": 0.001, "tokens": 192, "step_s": 2, "tokens_per_s": 32})");
   StepRecord bad = record_of(3);
   bad.loss = std::numeric_limits<double>::quiet_NaN();
   bad.skipped = true;
-  CHECK(bad.to_json().find(R"("loss":null,)") != std::string::npos);
-  CHECK(bad.to_json().find(R"("skipped":true,"step_s")") != std::string::npos);
+  CHECK(bad.to_json().find(R"("loss": null,)") != std::string::npos);
+  CHECK(bad.to_json().find(R"("skipped": true, "step_s")") != std::string::npos);
 }
 
 TEST_CASE("A log gets plain lines: the first step, the last, and one per interval") {
