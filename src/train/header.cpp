@@ -3,6 +3,7 @@
 
 #include "tessera/base/text.hpp"
 #include "tessera/base/version.hpp"
+#include "tessera/train/progress.hpp"
 
 namespace tessera::train {
 namespace {
@@ -21,7 +22,8 @@ std::string collectives_text(const plan::Report& report) {
   }
   return calls == 0
              ? "no collectives"
-             : std::to_string(calls) + " collectives with " + format_bytes(bytes) + " per rank";
+             : std::to_string(calls) + (calls == 1 ? " collective with " : " collectives with ") +
+                   format_bytes(bytes) + " per rank";
 }
 
 std::string memory_text(const plan::BytesPerRank& bytes) {
@@ -53,7 +55,7 @@ std::string header_text(const Session& session, const std::vector<std::string>& 
   text += line("memory", memory_text(report.bytes_per_rank));
   text += line("step", std::to_string(settings.data.batch) + " x " +
                            std::to_string(settings.data.length) + " tokens, " +
-                           format_count(report.flops_per_step_all_ranks) + "FLOP, " +
+                           format_operations(report.flops_per_step_all_ranks) + "FLOP, " +
                            collectives_text(report));
   text += line("run", settings.run.dir);
   for (const auto& note : notes)

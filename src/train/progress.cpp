@@ -53,6 +53,13 @@ std::string format_time(double seconds) {
   return text;
 }
 
+std::string format_operations(double count) {
+  std::string text = format_count(count);
+  // 10^9 has the letter B where things are counted, and G in units.
+  if (!text.empty() && text.back() == 'B') text.back() = 'G';
+  return text;
+}
+
 Progress::Progress(std::ostream& out, bool is_terminal, std::int64_t first_step, std::int64_t steps,
                    double interval, double flops_per_step)
     : out_(out),
@@ -68,7 +75,7 @@ std::string Progress::line_of(const StepRecord& record) {
                 "step %lld/%lld  loss %.4f  |g| %.3g  lr %.3g  %s tokens/s  %sFLOP/s",
                 static_cast<long long>(record.step), static_cast<long long>(steps_), record.loss,
                 record.grad_norm, record.lr, format_count(record.tokens_per_second).c_str(),
-                format_count(flops_per_step_ / std::max(1e-9, record.step_seconds)).c_str());
+                format_operations(flops_per_step_ / std::max(1e-9, record.step_seconds)).c_str());
   std::string line = text;
   if (record.skipped) line += "  skipped";
   if (record.step < steps_)

@@ -29,6 +29,9 @@ std::string validation_json(std::int64_t step, double loss, std::int64_t tokens,
 /// "3 h 12 min", "4 min 10 s", "9 s".
 std::string format_time(double seconds);
 
+/// "4.90 G": operations, with the letters of units.
+std::string format_operations(double count);
+
 /// Shows how far a run is: on a terminal one line that is written over, else plain lines, one for
 /// the first step, the last one, and whenever `interval` seconds have passed.
 class Progress {
