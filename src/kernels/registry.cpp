@@ -15,8 +15,17 @@ using Table = std::map<std::string, Kernel>;
 /// Tessera's own kernels, by explicit calls: static initialisers of a library may be dropped by the
 /// linker.
 void register_builtin_kernels() {
+  register_attention_kernels();
+  register_dropout_kernels();
   register_einsum_kernels();
+  register_embedding_kernels();
+  register_norm_kernels();
   register_pointwise_kernels();
+  register_position_kernels();
+  register_random_kernels();
+  register_reduce_kernels();
+  register_shape_kernels();
+  register_softmax_kernels();
 }
 
 /// Filled on first use. A builtin registration comes back here, so `filled` is set beforehand.
