@@ -23,7 +23,7 @@ int ruled_dim(const Shape& shape, const std::string& mesh_dim, const Layout& lay
 class DimChooser {
  public:
   DimChooser(const Choice& choice, const MeshShape& mesh, const Layout& layout, int m)
-      : choice_(choice), mesh_(mesh), m_(m) {
+      : choice_(choice), mesh_(mesh), layout_(layout), m_(m) {
     for (const auto& spec : choice.input_specs)
       ruled_inputs_.push_back(ruled_dim(spec.shape, mesh[m].name, layout));
     for (const auto& spec : choice.output_specs)
@@ -77,23 +77,30 @@ class DimChooser {
         cheapest = std::min(
             cheapest, state_bytes(choice_.input_specs[i], version, m_, strategy.inputs[i], mesh_));
       cost += cheapest;
-      inputs.push_back(local(choice_.input_specs[i], choice_.inputs[i].back(), strategy.inputs[i]));
+      inputs.push_back(local(choice_.input_specs[i], strategy.inputs[i]));
     }
     for (std::size_t j = 0; j < strategy.outputs.size(); ++j) {
       Placement produced = choice_.wanted[j];
       produced[m_] = strategy.outputs[j];
       cost += state_bytes(choice_.output_specs[j], produced, m_, choice_.wanted[j][m_], mesh_);
-      outputs.push_back(local(choice_.output_specs[j], choice_.wanted[j], strategy.outputs[j]));
+      outputs.push_back(local(choice_.output_specs[j], strategy.outputs[j]));
     }
     return cost + choice_.operation->flops(inputs, outputs) / kFlopsPerByte;
   }
-  Shape local(const TensorSpec& spec, Placement placement, const State& state) const {
+  /// Extents if the other mesh dims cut as the rules say: the same for all operands.
+  Shape local(const TensorSpec& spec, const State& state) const {
+    Placement placement(mesh_.rank());
+    for (int m = 0; m < mesh_.rank(); ++m) {
+      const int dim = m == m_ ? -1 : ruled_dim(spec.shape, mesh_[m].name, layout_);
+      if (dim >= 0) placement[m] = State::split(dim);
+    }
     placement[m_] = state;
     return local_shape(spec.shape, placement, mesh_);
   }
 
   const Choice& choice_;
   const MeshShape& mesh_;
+  const Layout& layout_;
   int m_;
   std::vector<int> ruled_inputs_, ruled_outputs_;
   std::vector<State> current_, wanted_;
