@@ -6,11 +6,15 @@
 namespace tessera::comm {
 
 /// Ends the whole job at once, for failures that other ranks can't know of: prints "rank N:
-/// message" and calls MPI_Abort; without MPI it ends this process. `code` is the exit code.
+/// message" and calls MPI_Abort; without MPI, or in another thread than the main one, it ends this
+/// process, upon which the launcher ends the others. `code` is the exit code.
 [[noreturn]] void abort_job(const std::string& message, int code = 1);
 
 /// Sends exceptions that nobody catches (also in threads and in noexcept functions) to abort_job.
 void install_terminate_handler();
+
+/// The rank that messages name; Environment sets it.
+void set_message_rank(int rank);
 
 /// What an exception says, in words for a person: "out of memory" for std::bad_alloc.
 std::string describe_current_exception();

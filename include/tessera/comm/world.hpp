@@ -30,7 +30,8 @@ class World {
   std::vector<std::string> gather_text(const std::string& text) const;
   /// Everybody's value, by rank.
   std::vector<std::int64_t> gather_integer(std::int64_t value) const;
-  std::vector<double> gather_double(double value) const;
+  /// Everybody's vector (equal lengths), by rank.
+  std::vector<std::vector<double>> gather_vector(const std::vector<double>& values) const;
   /// Element-wise over vectors of equal length; the sum in rank order, so equal on all ranks and in
   /// every run; a NaN anywhere gives NaN.
   std::vector<double> sum(const std::vector<double>& values) const;

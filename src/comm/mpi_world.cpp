@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/comm/mpi_world.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera::comm {
+namespace {
+constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
+}
+
+MpiWorld::MpiWorld(MPI_Comm communicator, Waiter waiter)
+    : communicator_(Communicator::duplicate(communicator)),
+      waiter_(waiter),
+      rank_(communicator_.rank()),
+      size_(communicator_.size()) {}
+
+void MpiWorld::barrier() const {
+  MPI_Request request;
+  TESSERA_MPI(MPI_Ibarrier, communicator(), &request);
+  waiter_.wait(request);
+}
+
+void MpiWorld::broadcast(std::span<std::byte> bytes, int root) const {
+  while (!bytes.empty()) {
+    const std::size_t n = std::min(bytes.size(), kLargestTransfer);
+    MPI_Request request;
+    TESSERA_MPI(MPI_Ibcast, bytes.data(), static_cast<int>(n), MPI_BYTE, root, communicator(),
+                &request);
+    waiter_.wait(request);
+    bytes = bytes.subspan(n);
+  }
+}
+
+std::vector<std::byte> MpiWorld::gather(std::span<const std::byte> bytes) const {
+  TESSERA_CHECK(bytes.size() <= kLargestTransfer, "gather is for small things");
+  std::vector<std::byte> all(bytes.size() * static_cast<std::size_t>(size_));
+  MPI_Request request;
+  TESSERA_MPI(MPI_Iallgather, bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, all.data(),
+              static_cast<int>(bytes.size()), MPI_BYTE, communicator(), &request);
+  waiter_.wait(request);
+  return all;
+}
+
+MPI_Comm communicator_of(const World& world) {
+  const auto* mpi = dynamic_cast<const MpiWorld*>(&world);
+  return mpi ? mpi->communicator() : MPI_COMM_NULL;
+}
+
+}  // namespace tessera::comm
