@@ -71,7 +71,8 @@ class Outside(unittest.TestCase):
 
     def test_every_verb_knows_the_model(self):
         deck = HERE / "program" / "bigram.ini"
-        self.assertIn("model.hidden", run(self.program, "help", "model.hidden"))
+        self.assertIn("model.hidden", run(self.program, "help", "model.hidden",
+                                          "--model.name=bigram"))
         plan = json.loads(run(self.program, "plan", deck, "--mesh.shape=ranks:4",
                               "--layout.rules=batch:ranks", "--json"))
         self.assertEqual(plan["parameters"], 2 * 256 * 32)
