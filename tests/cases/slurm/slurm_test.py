@@ -41,13 +41,15 @@ def train(cluster, folder, steps):
 
 
 def disturbed(cluster, folder, steps):
-    """The job that runs out of time; returns its log and what Slurm says of it at the end."""
+    """The job that runs out of time; returns its log and what Slurm says of it at the end, or None
+    if the run was over before its time was."""
     job = cluster.submit("--time=1", "--signal=USR1@20", f"--ntasks-per-node={RANKS}",
                          "--output=job.log", ROOT / "jobs/train_cpu.sbatch", DECK,
                          f"--run.dir={folder / 'run'}", f"--train.steps={steps}", cwd=folder,
                          environment={"TESSERA": TESSERA, "SRUN_MPI": "pmi2"})
     cluster.wait(job, {"RUNNING"}, seconds=30)
-    cluster.wait(job, {"PENDING"}, seconds=90)
+    if cluster.wait(job, {"PENDING", "COMPLETED"}, seconds=90)["JobState"] == "COMPLETED":
+        return None
     saved = sorted((folder / "run" / "checkpoints").glob("step_*.h5"))
     assert saved, "the job was requeued without a checkpoint"
     ended = cluster.wait(job, {"COMPLETED"}, seconds=180)
@@ -79,10 +81,18 @@ def main():
         per_step = (train(cluster, folder / "probe", 3 * PROBE_STEPS) - short) / (2 * PROBE_STEPS)
         steps = max(10, round(SECONDS / per_step))
         print(f"{1000 * per_step:.2f} ms a step, {steps} steps", flush=True)
-        log, ended = disturbed(cluster, folder / "job", steps)
+        told = disturbed(cluster, folder / "job", steps)
+        if told is None:
+            # The machine has become faster since it was timed.
+            steps *= 3
+            (folder / "again").mkdir()
+            told = disturbed(cluster, folder / "again", steps)
+        assert told, "the job ended before its time limit twice"
+        log, ended = told
         print(log, flush=True)
         train(cluster, folder / "undisturbed", steps)
-        check(metrics(folder / "undisturbed"), metrics(folder / "job" / "run"), log, ended, steps)
+        job = folder / ("again" if (folder / "again").exists() else "job")
+        check(metrics(folder / "undisturbed"), metrics(job / "run"), log, ended, steps)
         print(f"requeued {ended['Restarts']} time(s), {steps} steps equal")
     return 0
 
