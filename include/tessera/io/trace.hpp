@@ -32,7 +32,7 @@ class TraceRecorder : public runtime::Recorder {
 
  private:
   double now() const;  // microseconds
-  void write(const std::string& event);
+  void write(const std::string& text);
 
   std::string file_;
   comm::Collectives& collectives_;
