@@ -61,7 +61,10 @@ void for_each_element(const Shape& shape, const Box& box, const Function& f) {
   }
 }
 
-std::vector<char> cut(const std::vector<double>& values, const TensorSpec& spec, const Box& box) {
+}  // namespace
+
+std::vector<char> cut_tile(const std::vector<double>& values, const TensorSpec& spec,
+                           const Box& box) {
   const std::size_t width = bytes_of(spec.dtype);
   std::vector<char> bytes(static_cast<std::size_t>(volume(box)) * width);
   for_each_element(spec.shape, box, [&](std::int64_t i, std::int64_t global) {
@@ -70,8 +73,6 @@ std::vector<char> cut(const std::vector<double>& values, const TensorSpec& spec,
   });
   return bytes;
 }
-
-}  // namespace
 
 const device::Exec& shared_exec() {
   static device::Runtime runtime;
@@ -101,7 +102,7 @@ void SimulatedRun::run(const std::string& section, const Values& inputs,
     for (int rank = 0; rank < executor_->local_ranks(); ++rank)
       executor_->set_input(
           section, input.name, rank,
-          cut(found->second, spec, executor_->input_box(section, input.name, rank)).data());
+          cut_tile(found->second, spec, executor_->input_box(section, input.name, rank)).data());
   }
   executor_->run(section, feeds);
 }
@@ -157,7 +158,7 @@ void SimulatedRun::set_variable(const std::string& name, const std::vector<doubl
     if (variable.name != name) continue;
     for (int rank = 0; rank < executor_->local_ranks(); ++rank)
       executor_->write_variable(
-          v, rank, cut(values, variable.spec, executor_->variable_box(v, rank)).data());
+          v, rank, cut_tile(values, variable.spec, executor_->variable_box(v, rank)).data());
     return;
   }
   throw Error("no variable '" + name + "'");

@@ -20,6 +20,10 @@ const device::Exec& shared_exec();
 /// Whole tensors by name, row-major, as doubles.
 using Values = std::map<std::string, std::vector<double>>;
 
+/// The tile `box` of a whole tensor as bytes of the spec's dtype.
+std::vector<char> cut_tile(const std::vector<double>& values, const TensorSpec& spec,
+                           const Box& box);
+
 /// A Program with all ranks of its mesh simulated in this process, its arenas poisoned outside live
 /// ranges.
 class SimulatedRun {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <cstring>
+
+#include "support/catch.hpp"
+#include "support/pmpi_counter.hpp"
+#include "support/small_training.hpp"
+#include "support/world.hpp"
+#include "tessera/comm/mpi_collectives.hpp"
+#include "tessera/plan/report.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+constexpr int kSteps = 20;
+const char* const kBoth = "batch:batch,vocab:model,d_ff:model,heads:model";
+
+struct Case {
+  const char* mesh;
+  const char* rules;
+  const char* shard;
+};
+
+std::vector<Case> cases() {
+  switch (world().size()) {
+    case 1:
+      return {{"batch:1", "batch:batch", ""}};
+    case 2:
+      return {{"batch:2", "batch:batch", ""},
+              {"batch:2", "batch:batch", "batch"},
+              {"model:2", "vocab:model,d_ff:model,heads:model", ""},
+              {"seq:2", "length:seq", ""}};
+    default:
+      return {{"batch:2,model:2", kBoth, ""}, {"batch:2,model:2", kBoth, "batch"}};
+  }
+}
+
+/// Losses (summed over ranks) and gradient norms of a run over MPI.
+std::vector<double> run_over_mpi(const SmallTraining& training, const program::Program& program,
+                                 comm::MpiCollectives& collectives, int steps) {
+  runtime::Executor executor(program, collectives, shared_exec());
+  auto curve = training.run(executor, steps);
+  for (std::size_t i = 0; i < curve.size(); i += 2)
+    curve[i] = collectives.sum_over_ranks(std::vector<std::vector<double>>{{curve[i]}})[0];
+  return curve;
+}
+
+std::vector<double> run_simulated(const SmallTraining& training, const program::Program& program,
+                                  int steps) {
+  comm::SimulatedCollectives collectives(program.mesh, &shared_exec());
+  runtime::Executor executor(program, collectives, shared_exec());
+  return training.run(executor, steps);
+}
+
+double worst_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    worst = std::max(worst, std::abs(a[i] - b[i]));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("over MPI a model trains as on one rank") {
+  for (const auto& [dtype, tolerance] :
+       {std::pair{DType::f64, 1e-9}, std::pair{DType::f32, 1e-5}}) {
+    const SmallTraining training(dtype);
+    const auto alone = run_simulated(training, training.compile("", ""), kSteps);
+    for (const Case& c : cases()) {
+      const auto program = training.compile(c.mesh, c.rules, c.shard);
+      comm::MpiCollectives collectives(program.mesh, world());
+      const auto curve = run_over_mpi(training, program, collectives, kSteps);
+      INFO(c.mesh << " under " << c.rules << " shard " << c.shard);
+      CHECK(on_all_ranks(worst_difference(curve, alone) < tolerance));
+    }
+  }
+}
+
+TEST_CASE("ordered sums over MPI equal the simulated mesh bit for bit") {
+  const SmallTraining training(DType::f32);
+  for (const Case& c : cases()) {
+    const auto program = training.compile(c.mesh, c.rules, c.shard);
+    comm::MpiCollectivesOptions options;
+    options.reduce = comm::ReduceMode::ordered;
+    comm::MpiCollectives collectives(program.mesh, world(), options);
+    const auto curve = run_over_mpi(training, program, collectives, 5);
+    const auto simulated = run_simulated(training, program, 5);
+    // Losses are summed over ranks by the host in another association; the norms are the program's.
+    bool equal = true;
+    for (std::size_t i = 1; i < curve.size(); i += 2)
+      equal = equal && std::memcmp(&curve[i], &simulated[i], 8) == 0;
+    INFO(c.mesh << " under " << c.rules << " shard " << c.shard);
+    CHECK(on_all_ranks(equal));
+  }
+}
+
+TEST_CASE("MPI is asked for exactly what the plan says") {
+  const SmallTraining training(DType::f32);
+  for (const Case& c : cases()) {
+    const auto program = training.compile(c.mesh, c.rules, c.shard);
+    comm::MpiCollectives collectives(program.mesh, world());
+    runtime::Executor executor(program, collectives, shared_exec());
+    start_counting();
+    training.run(executor, 2);
+    const MpiCounts counts = stop_counting();
+    std::int64_t planned_calls = 0, planned_bytes = 0, calls = 0, bytes = 0;
+    for (const char* section : {"micro", "update"})
+      for (const auto& row : plan::collectives_of(program, program.section(section))) {
+        planned_calls += 2 * row.count;
+        planned_bytes += 2 * row.bytes_all_ranks;
+      }
+    for (const auto& [key, count] : counts) {
+      calls += count.calls;
+      bytes += count.bytes;
+    }
+    const double bytes_of_all = world().sum({static_cast<double>(bytes)})[0];
+    INFO(c.mesh << " under " << c.rules << " shard " << c.shard);
+    CHECK(on_all_ranks(calls == planned_calls));
+    CHECK(on_all_ranks(bytes_of_all == static_cast<double>(planned_bytes)));
+  }
+}

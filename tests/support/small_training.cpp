@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "support/small_training.hpp"
+
+#include <random>
+
+#include "tessera/optim/schedule.hpp"
+
+namespace tessera::test {
+namespace {
+
+models::TransformerConfig config() {
+  models::TransformerConfig config;
+  config.layers = 2;
+  config.d_model = 6;
+  config.d_ff = 7;
+  config.heads = 3;
+  config.d_kv = 2;
+  config.vocab = SmallTraining::kVocab;
+  config.max_length = SmallTraining::kLength;
+  config.dropout = 0.2;
+  return config;
+}
+
+Values random_rows(int step) {
+  std::mt19937 random(static_cast<unsigned>(step));
+  Values rows;
+  for (std::int64_t i = 0; i < SmallTraining::kBatch * SmallTraining::kLength; ++i) {
+    rows["tokens"].push_back(static_cast<double>(random() % SmallTraining::kVocab));
+    rows["targets"].push_back(static_cast<double>(random() % SmallTraining::kVocab));
+    rows["weights"].push_back(random() % 4 == 0 ? 0 : 1);
+  }
+  return rows;
+}
+
+void set_inputs(runtime::Executor& executor, const std::string& section, const Values& rows) {
+  const auto& plan = executor.program().section(section);
+  for (const auto& input : plan.inputs) {
+    const auto& spec = plan.buffers[static_cast<std::size_t>(input.buffer)].spec;
+    for (int rank = 0; rank < executor.local_ranks(); ++rank)
+      executor.set_input(
+          section, input.name, rank,
+          cut_tile(rows.at(input.name), spec, executor.input_box(section, input.name, rank))
+              .data());
+  }
+}
+
+}  // namespace
+
+SmallTraining::SmallTraining(DType dtype) : model_(config()) {
+  optim::OptimConfig optim;
+  optim.lr = 0.01;
+  optim.clip_norm = 0.5;
+  replicate::TaskConfig task;
+  task.batch = kBatch;
+  task.length = kLength;
+  task.dtype = dtype;
+  task.seed = 7;
+  task_ = std::make_unique<replicate::Task>(model_, optim, task);
+}
+
+program::Program SmallTraining::compile(const std::string& mesh, const std::string& rules,
+                                        const std::string& shard) const {
+  plan::PlanOptions options;
+  options.mesh = MeshShape::parse(mesh, 0);
+  options.layout = Layout::parse(rules);
+  options.shard = shard;
+  return plan::compile(task_->variables(), task_->graphs(), options);
+}
+
+std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) const {
+  executor.initialize(7);
+  std::vector<double> curve;
+  for (int step = 1; step <= steps; ++step) {
+    const Values rows = random_rows(step);
+    double weight = 0, loss = 0;
+    for (double w : rows.at("weights")) weight += w;
+    kernels::Feeds feeds;
+    feeds.step = step;
+    feeds.values = {{"inverse_weight", 1 / weight},
+                    {"lr", optim::learning_rate(task_->optim(), step)},
+                    {"step", static_cast<double>(step)}};
+    set_inputs(executor, "micro", rows);
+    executor.run("micro", feeds);
+    for (int rank = 0; rank < executor.local_ranks(); ++rank)
+      loss += executor.fetch_share("micro", "loss", rank);
+    executor.run("update", feeds);
+    curve.push_back(loss);
+    curve.push_back(executor.fetch("update", "grad_norm", 0)[0]);
+  }
+  return curve;
+}
+
+}  // namespace tessera::test

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "support/simulated_run.hpp"
+#include "tessera/models/transformer.hpp"
+#include "tessera/replicate/task.hpp"
+
+namespace tessera::test {
+
+/// A small Transformer with sizes that divide by nothing and dropout on, and its training.
+class SmallTraining {
+ public:
+  static constexpr std::int64_t kBatch = 6, kLength = 5, kVocab = 11;
+
+  explicit SmallTraining(DType dtype);
+
+  const replicate::Task& task() const { return *task_; }
+  program::Program compile(const std::string& mesh, const std::string& rules,
+                           const std::string& shard = "") const;
+  /// Steps 1 … `steps`: this process's share of the losses (to be summed over processes), then of
+  /// the gradient norms' (whole on every rank), alternating.
+  std::vector<double> run(runtime::Executor& executor, int steps) const;
+
+ private:
+  models::Transformer model_;
+  std::unique_ptr<replicate::Task> task_;
+};
+
+}  // namespace tessera::test
