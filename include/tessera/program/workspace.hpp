@@ -13,9 +13,11 @@ namespace tessera::program {
 
 /// Elements of an operand that a 16-bit matrix product holds in f32 at a time.
 inline constexpr std::int64_t kPanelElements = std::int64_t{1} << 20;
-/// Rows of queries, and keys, that attention treats at a time.
+/// Rows of queries, and keys, that attention treats at a time; a row of scores is a multiple of
+/// kScoreLanes wide.
 inline constexpr std::int64_t kQueryBlock = 64;
 inline constexpr std::int64_t kKeyBlock = 512;
+inline constexpr std::int64_t kScoreLanes = 16;
 
 /// Every part of a workspace starts at a multiple of 64 bytes.
 constexpr std::int64_t round_up_workspace(std::int64_t bytes) {
@@ -41,13 +43,20 @@ struct AttentionSize {
   std::int64_t depth = 0;    ///< d
 };
 
+/// Bytes of one block of scores.
+constexpr std::int64_t score_block_bytes(DType dtype, const AttentionSize& size) {
+  const std::int64_t rows = std::min(size.queries, kQueryBlock);
+  const std::int64_t keys = std::min(size.keys, kKeyBlock);
+  const std::int64_t columns = (keys + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
+  return round_up_workspace((dtype == DType::f64 ? 8 : 4) * rows * columns);
+}
+
 /// A block of scores with its rows' statistics; for 16-bit tensors also one head of k and v in f32,
 /// and a block of q and out.
 constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionSize& size) {
   const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
   const std::int64_t rows = std::min(size.queries, kQueryBlock);
-  const std::int64_t columns = std::min(size.keys, kKeyBlock);
-  std::int64_t total = round_up_workspace(bytes * rows * columns);
+  std::int64_t total = score_block_bytes(dtype, size);
   total += 3 * round_up_workspace(bytes * kQueryBlock);
   if (dtype == DType::bf16) {
     total += 2 * round_up_workspace(4 * size.keys * size.depth);
@@ -61,8 +70,7 @@ constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionS
 constexpr std::int64_t attention_backward_workspace(DType dtype, const AttentionSize& size) {
   const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
   const std::int64_t rows = std::min(size.queries, kQueryBlock);
-  const std::int64_t columns = std::min(size.keys, kKeyBlock);
-  std::int64_t total = 2 * round_up_workspace(bytes * rows * columns);
+  std::int64_t total = 2 * score_block_bytes(dtype, size);
   total += round_up_workspace(bytes * size.batch * size.heads * size.group * size.queries);
   if (dtype == DType::bf16) {
     total += 4 * round_up_workspace(4 * size.keys * size.depth);

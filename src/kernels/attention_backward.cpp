@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/attention_host.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+using program::kQueryBlock;
+
+void row_dots(Rows<float> x, Rows<float> y, std::int64_t rows, std::int64_t n, float* delta) {
+  TESSERA_ISA_CALL(attention_row_dots_f32)(x.data, x.ld, y.data, y.ld, rows, n, delta);
+}
+void row_dots(Rows<double> x, Rows<double> y, std::int64_t rows, std::int64_t n, double* delta) {
+  TESSERA_ISA_CALL(attention_row_dots_f64)(x.data, x.ld, y.data, y.ld, rows, n, delta);
+}
+void dscores(const isa::ScoreBlock<float>& block, const isa::ScoreMask& mask, float* dprobabilities,
+             const float* lse, const float* delta) {
+  TESSERA_ISA_CALL(attention_dscores_f32)(block, mask, dprobabilities, lse, delta);
+}
+void dscores(const isa::ScoreBlock<double>& block, const isa::ScoreMask& mask,
+             double* dprobabilities, const double* lse, const double* delta) {
+  TESSERA_ISA_CALL(attention_dscores_f64)(block, mask, dprobabilities, lse, delta);
+}
+
+enum Input { kDout, kQ, kK, kV, kOut, kLse };
+enum Output { kDq, kDk, kDv };
+
+/// With P = exp(S - lse) recomputed, dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)),
+/// dQ = dS K, dK = dS^T Q (Dao et al., "FlashAttention", 2022).
+template <class T>
+class Backward {
+ public:
+  /// `narrow`: operands are copied to f32, block by block.
+  Backward(const device::Exec& exec, const Attention& at, const Call& call, bool narrow)
+      : exec_(exec), at_(at), call_(call), narrow_(narrow), workspace_(call.workspace) {
+    const auto& s = at.size;
+    const std::int64_t rows = std::min(s.queries, kQueryBlock), columns = score_columns(at);
+    scores_ = {workspace_.take<T>(rows * columns), columns};
+    dscores_ = {workspace_.take<T>(rows * columns), columns};
+    delta_ = workspace_.take<T>(rows);
+    if (!narrow) return;
+    for (Rows<T>* head : {&k_, &v_, &dk_, &dv_}) {
+      *head = {workspace_.take<T>(s.keys * s.depth), s.depth};
+    }
+    for (Rows<T>* block : {&q_, &dout_, &dq_}) {
+      *block = {workspace_.take<T>(rows * s.depth), s.depth};
+    }
+  }
+
+  void run() {
+    const auto& s = at_.size;
+    for (std::int64_t batch = 0; batch < s.batch; ++batch) {
+      for (std::int64_t head = 0; head < s.heads; ++head) {
+        take_keys(batch, head);
+        for (std::int64_t group = 0; group < s.group; ++group) {
+          for (std::int64_t i = 0; i < s.queries; i += kQueryBlock) {
+            run_block(batch, head, group, i, std::min(kQueryBlock, s.queries - i));
+          }
+        }
+        give_keys(batch, head);
+      }
+    }
+  }
+
+ private:
+  void take_keys(std::int64_t batch, std::int64_t head) {
+    const std::int64_t place = key_place(at_, batch, head), ld = at_.key_row();
+    const std::int64_t keys = at_.size.keys, depth = at_.size.depth;
+    if (narrow_) {
+      if constexpr (std::is_same_v<T, float>) {
+        load_rows(call_.inputs[kK], place, ld, keys, depth, k_.data);
+        load_rows(call_.inputs[kV], place, ld, keys, depth, v_.data);
+      }
+    } else {
+      k_ = {call_.inputs[kK].as<T>() + place, ld};
+      v_ = {call_.inputs[kV].as<T>() + place, ld};
+      dk_ = {call_.outputs[kDk].as<T>() + place, ld};
+      dv_ = {call_.outputs[kDv].as<T>() + place, ld};
+    }
+    for (std::int64_t j = 0; j < keys; ++j) {
+      std::fill_n(dk_.from(j).data, depth, T(0));
+      std::fill_n(dv_.from(j).data, depth, T(0));
+    }
+  }
+
+  void give_keys(std::int64_t batch, std::int64_t head) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!narrow_) return;
+      const std::int64_t place = key_place(at_, batch, head), ld = at_.key_row();
+      store_rows(call_.outputs[kDk], place, ld, at_.size.keys, at_.size.depth, dk_.data);
+      store_rows(call_.outputs[kDv], place, ld, at_.size.keys, at_.size.depth, dv_.data);
+    }
+  }
+
+  void run_block(std::int64_t batch, std::int64_t head, std::int64_t group, std::int64_t i,
+                 std::int64_t rows) {
+    const std::int64_t ld = at_.query_row(), depth = at_.size.depth;
+    const std::int64_t place = query_place(at_, batch, head, group) + i * ld;
+    Rows<T> out;
+    if (narrow_) {
+      if constexpr (std::is_same_v<T, float>) {
+        load_rows(call_.inputs[kQ], place, ld, rows, depth, q_.data);
+        load_rows(call_.inputs[kDout], place, ld, rows, depth, dout_.data);
+        // dq's block is free until the first product.
+        load_rows(call_.inputs[kOut], place, ld, rows, depth, dq_.data);
+        out = dq_;
+      }
+    } else {
+      q_ = {call_.inputs[kQ].as<T>() + place, ld};
+      dout_ = {call_.inputs[kDout].as<T>() + place, ld};
+      dq_ = {call_.outputs[kDq].as<T>() + place, ld};
+      out = {call_.inputs[kOut].as<T>() + place, ld};
+    }
+    row_dots(dout_, out, rows, depth, delta_);
+    if (visible_keys(at_, i + rows - 1) == 0) {
+      for (std::int64_t r = 0; r < rows; ++r) std::fill_n(dq_.from(r).data, depth, T(0));
+    }
+    const T* lse = call_.inputs[kLse].as<T>() + row_place(at_, batch, head, group) + i;
+    for_each_key_block(at_, i, rows, [&](const AttentionBlock& block) {
+      differentiate(block, score_mask(at_, batch, head, group, block), lse);
+    });
+    if constexpr (std::is_same_v<T, float>) {
+      if (narrow_) store_rows(call_.outputs[kDq], place, ld, rows, depth, dq_.data);
+    }
+  }
+
+  void differentiate(const AttentionBlock& block, const isa::ScoreMask& mask, const T* lse) {
+    const std::int64_t rows = block.rows, columns = block.columns, depth = at_.size.depth;
+    const Rows<T> k = k_.from(block.j), v = v_.from(block.j);
+    multiply(exec_, false, true, rows, columns, depth, at_.scale, constant(q_), constant(k), 0,
+             scores_);
+    multiply(exec_, false, true, rows, columns, depth, 1, constant(dout_), constant(v), 0,
+             dscores_);
+    dscores(score_block(at_, block, scores_), mask, dscores_.data, lse, delta_);
+    multiply(exec_, true, false, columns, depth, rows, 1, constant(scores_), constant(dout_), 1,
+             dv_.from(block.j));
+    multiply(exec_, true, false, columns, depth, rows, at_.scale, constant(dscores_), constant(q_),
+             1, dk_.from(block.j));
+    multiply(exec_, false, false, rows, depth, columns, at_.scale, constant(dscores_), constant(k),
+             block.j == 0 ? 0 : 1, dq_);
+  }
+
+  const device::Exec& exec_;
+  const Attention& at_;
+  const Call& call_;
+  bool narrow_;
+  Workspace workspace_;
+  Rows<T> scores_, dscores_, k_, v_, dk_, dv_, q_, dout_, dq_;
+  T* delta_;
+};
+
+}  // namespace
+
+void attention_backward_host(const device::Exec& exec, const Attention& at, const Call& call) {
+  if (call.inputs[kQ].dtype == DType::f64) {
+    Backward<double>(exec, at, call, false).run();
+    return;
+  }
+  bool narrow = false;
+  for (int i = 0; i < kLse; ++i) narrow = narrow || call.inputs[i].dtype == DType::bf16;
+  for (int i = 0; i < 3; ++i) narrow = narrow || call.outputs[i].dtype == DType::bf16;
+  Backward<float>(exec, at, call, narrow).run();
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <limits>
+#include <type_traits>
+
+#include "kernels/attention_host.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera::kernels {
+namespace {
+
+using program::kQueryBlock;
+
+void softmax(const isa::ScoreBlock<float>& block, const isa::ScoreMask& mask, float* maximum,
+             float* sum, float* rescale) {
+  TESSERA_ISA_CALL(attention_softmax_f32)(block, mask, maximum, sum, rescale);
+}
+void softmax(const isa::ScoreBlock<double>& block, const isa::ScoreMask& mask, double* maximum,
+             double* sum, double* rescale) {
+  TESSERA_ISA_CALL(attention_softmax_f64)(block, mask, maximum, sum, rescale);
+}
+void scale_rows(Rows<float> x, std::int64_t rows, std::int64_t n, const float* by) {
+  TESSERA_ISA_CALL(attention_scale_rows_f32)(x.data, x.ld, rows, n, by);
+}
+void scale_rows(Rows<double> x, std::int64_t rows, std::int64_t n, const double* by) {
+  TESSERA_ISA_CALL(attention_scale_rows_f64)(x.data, x.ld, rows, n, by);
+}
+void finish(const float* maximum, float* sum, float* lse, std::int64_t rows) {
+  TESSERA_ISA_CALL(attention_finish_f32)(maximum, sum, lse, rows);
+}
+void finish(const double* maximum, double* sum, double* lse, std::int64_t rows) {
+  TESSERA_ISA_CALL(attention_finish_f64)(maximum, sum, lse, rows);
+}
+
+/// Exact softmax in one pass over the keys with running maximum and sum (Milakov & Gimelshein,
+/// "Online normalizer calculation for softmax", 2018; blocked as in Dao et al., "FlashAttention",
+/// 2022).
+template <class T>
+class Forward {
+ public:
+  /// `narrow`: operands are copied to f32, block by block.
+  Forward(const device::Exec& exec, const Attention& at, const Call& call, bool narrow)
+      : exec_(exec), at_(at), call_(call), narrow_(narrow), workspace_(call.workspace) {
+    const auto& s = at.size;
+    const std::int64_t rows = std::min(s.queries, kQueryBlock);
+    scores_ = {workspace_.take<T>(rows * score_columns(at)), score_columns(at)};
+    maximum_ = workspace_.take<T>(kQueryBlock);
+    sum_ = workspace_.take<T>(kQueryBlock);
+    rescale_ = workspace_.take<T>(kQueryBlock);
+    if (!narrow) return;
+    k_ = {workspace_.take<T>(s.keys * s.depth), s.depth};
+    v_ = {workspace_.take<T>(s.keys * s.depth), s.depth};
+    q_ = {workspace_.take<T>(rows * s.depth), s.depth};
+    out_ = {workspace_.take<T>(rows * s.depth), s.depth};
+  }
+
+  void run() {
+    const auto& s = at_.size;
+    for (std::int64_t batch = 0; batch < s.batch; ++batch) {
+      for (std::int64_t head = 0; head < s.heads; ++head) {
+        take_keys(batch, head);
+        for (std::int64_t group = 0; group < s.group; ++group) {
+          for (std::int64_t i = 0; i < s.queries; i += kQueryBlock) {
+            run_block(batch, head, group, i, std::min(kQueryBlock, s.queries - i));
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  void take_keys(std::int64_t batch, std::int64_t head) {
+    const std::int64_t place = key_place(at_, batch, head), ld = at_.key_row();
+    if (narrow_) {
+      if constexpr (std::is_same_v<T, float>) {
+        load_rows(call_.inputs[1], place, ld, at_.size.keys, at_.size.depth, k_.data);
+        load_rows(call_.inputs[2], place, ld, at_.size.keys, at_.size.depth, v_.data);
+      }
+    } else {
+      k_ = {call_.inputs[1].as<T>() + place, ld};
+      v_ = {call_.inputs[2].as<T>() + place, ld};
+    }
+  }
+
+  void run_block(std::int64_t batch, std::int64_t head, std::int64_t group, std::int64_t i,
+                 std::int64_t rows) {
+    const std::int64_t ld = at_.query_row(), depth = at_.size.depth;
+    const std::int64_t place = query_place(at_, batch, head, group) + i * ld;
+    if (narrow_) {
+      if constexpr (std::is_same_v<T, float>) {
+        load_rows(call_.inputs[0], place, ld, rows, depth, q_.data);
+      }
+    } else {
+      q_ = {call_.inputs[0].as<T>() + place, ld};
+      out_ = {call_.outputs[0].as<T>() + place, ld};
+    }
+    attend(batch, head, group, i, rows);
+    finish(maximum_, sum_, call_.outputs[1].as<T>() + row_place(at_, batch, head, group) + i, rows);
+    scale_rows(out_, rows, depth, sum_);
+    if constexpr (std::is_same_v<T, float>) {
+      if (narrow_) store_rows(call_.outputs[0], place, ld, rows, depth, out_.data);
+    }
+  }
+
+  /// Fills `out_` with the sums of exp(score - maximum) v.
+  void attend(std::int64_t batch, std::int64_t head, std::int64_t group, std::int64_t i,
+              std::int64_t rows) {
+    const std::int64_t depth = at_.size.depth;
+    std::fill(maximum_, maximum_ + rows, std::numeric_limits<T>::lowest());
+    std::fill(sum_, sum_ + rows, T(0));
+    bool first = true;
+    for_each_key_block(at_, i, rows, [&](const AttentionBlock& block) {
+      multiply(exec_, false, true, rows, block.columns, depth, at_.scale, constant(q_),
+               constant(k_.from(block.j)), 0, scores_);
+      softmax(score_block(at_, block, scores_), score_mask(at_, batch, head, group, block),
+              maximum_, sum_, rescale_);
+      if (!first) scale_rows(out_, rows, depth, rescale_);
+      multiply(exec_, false, false, rows, depth, block.columns, 1, constant(scores_),
+               constant(v_.from(block.j)), first ? 0 : 1, out_);
+      first = false;
+    });
+  }
+
+  const device::Exec& exec_;
+  const Attention& at_;
+  const Call& call_;
+  bool narrow_;
+  Workspace workspace_;
+  Rows<T> scores_, k_, v_, q_, out_;
+  T* maximum_;
+  T* sum_;
+  T* rescale_;
+};
+
+}  // namespace
+
+void attention_forward_host(const device::Exec& exec, const Attention& at, const Call& call) {
+  const Tile *in = call.inputs, *out = call.outputs;
+  if (in[0].dtype == DType::f64) {
+    Forward<double>(exec, at, call, false).run();
+    return;
+  }
+  const bool narrow = in[0].dtype == DType::bf16 || in[1].dtype == DType::bf16 ||
+                      in[2].dtype == DType::bf16 || out[0].dtype == DType::bf16;
+  Forward<float>(exec, at, call, narrow).run();
+}
+
+}  // namespace tessera::kernels

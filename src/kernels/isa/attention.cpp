@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/isa/attention.hpp"
+
+#include "kernels/isa/math.hpp"
+#include "kernels/isa/random.hpp"
+
+namespace tessera::kernels::isa::TESSERA_ISA {
+namespace {
+
+constexpr int kLanes = 32;
+constexpr int64_t kWords = 256;
+
+template <class T>
+T lowest();
+template <>
+float lowest<float>() {
+  return -3.402823466e38f;
+}
+template <>
+double lowest<double>() {
+  return -1.7976931348623157e308;
+}
+
+template <class T>
+int64_t visible_in(const ScoreBlock<T>& block, int64_t row) {
+  if (!block.causal) return block.columns;
+  const int64_t n = block.visible + row;
+  return n < 0 ? 0 : n > block.columns ? block.columns : n;
+}
+
+template <class T>
+T row_maximum(const T* x, int64_t n, T start) {
+  T lane[kLanes];
+  for (int j = 0; j < kLanes; ++j) lane[j] = start;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+  }
+  for (int j = 0; i < n; ++i, ++j) lane[j] = x[i] > lane[j] ? x[i] : lane[j];
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) {
+      lane[j] = lane[j + width] > lane[j] ? lane[j + width] : lane[j];
+    }
+  }
+  return lane[0];
+}
+
+template <class T>
+T add_lanes(T* lane) {
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
+  }
+  return lane[0];
+}
+
+template <class T>
+T row_sum(const T* x, int64_t n) {
+  T lane[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lane[j] += x[i + j];
+  }
+  for (int j = 0; i < n; ++i, ++j) lane[j] += x[i];
+  return add_lanes(lane);
+}
+
+template <class T>
+T row_dot(const T* x, const T* y, int64_t n) {
+  T lane[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lane[j] += x[i + j] * y[i + j];
+  }
+  for (int j = 0; i < n; ++i, ++j) lane[j] += x[i] * y[i];
+  return add_lanes(lane);
+}
+
+/// exp(x - shift) for the first n, 0 for the rest up to `columns`. Whole groups of lanes are
+/// computed, so that no remainder runs one element at a time.
+template <class T>
+void exponentials(T* x, int64_t n, int64_t columns, T shift) {
+  const int64_t groups = (n + kScoreLanes - 1) / kScoreLanes;
+  const int64_t width = (columns + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
+  for (int64_t j = 0; j < groups * kScoreLanes; ++j) x[j] = exp(x[j] - shift);
+  for (int64_t j = n; j < width; ++j) x[j] = 0;
+}
+
+/// factor where the stream keeps the element, else 0, for columns [first, first + n) of a row.
+template <class T>
+void mask_factors(const ScoreMask& mask, int64_t row, int64_t first, int64_t n, T* factor) {
+  uint32_t words[kWords];
+  random_words(mask.key, mask.step, mask.first + mask.row * row + first, n, words);
+  const T kept = static_cast<T>(mask.factor);
+  // A threshold of 2^32 would keep nothing; it fits once 1 is taken off both sides.
+  const uint32_t limit = static_cast<uint32_t>(mask.threshold - 1);
+  const bool keeps_all = mask.threshold == 0;
+  for (int64_t j = 0; j < n; ++j) factor[j] = keeps_all || words[j] > limit ? kept : T(0);
+}
+
+template <class T>
+void apply_mask(const ScoreMask& mask, int64_t row, int64_t n, T* x) {
+  T factor[kWords];
+  for (int64_t first = 0; first < n; first += kWords) {
+    const int64_t count = n - first < kWords ? n - first : kWords;
+    mask_factors(mask, row, first, count, factor);
+    for (int64_t j = 0; j < count; ++j) x[first + j] *= factor[j];
+  }
+}
+
+template <class T>
+void softmax(const ScoreBlock<T>& block, const ScoreMask& mask, T* maximum, T* sum, T* rescale) {
+  for (int64_t r = 0; r < block.rows; ++r) {
+    T* x = block.scores + r * block.ld;
+    const int64_t n = visible_in(block, r);
+    const T old = maximum[r];
+    const T now = row_maximum(x, n, old);
+    exponentials(x, n, block.columns, now);
+    rescale[r] = exp(old - now);
+    maximum[r] = now;
+    sum[r] = sum[r] * rescale[r] + row_sum(x, n);
+    if (mask.active) apply_mask(mask, r, n, x);
+  }
+}
+
+template <class T>
+void scale_rows(T* x, int64_t ld, int64_t rows, int64_t n, const T* by) {
+  for (int64_t r = 0; r < rows; ++r) {
+    T* row = x + r * ld;
+    const T factor = by[r];
+    if (factor == T(1)) continue;
+    if (factor == T(0)) {
+      for (int64_t j = 0; j < n; ++j) row[j] = 0;
+    } else {
+      for (int64_t j = 0; j < n; ++j) row[j] *= factor;
+    }
+  }
+}
+
+template <class T>
+void finish(const T* maximum, T* sum, T* lse, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const bool empty = sum[r] == T(0);
+    lse[r] = empty ? lowest<T>() : maximum[r] + log(sum[r]);
+    sum[r] = empty ? T(0) : T(1) / sum[r];
+  }
+}
+
+template <class T>
+void row_dots(const T* x, int64_t ld_x, const T* y, int64_t ld_y, int64_t rows, int64_t n,
+              T* delta) {
+  for (int64_t r = 0; r < rows; ++r) delta[r] = row_dot(x + r * ld_x, y + r * ld_y, n);
+}
+
+template <class T>
+void masked_dscores(const ScoreMask& mask, int64_t row, int64_t n, T* p, T* dp, T delta) {
+  T factor[kWords];
+  for (int64_t first = 0; first < n; first += kWords) {
+    const int64_t count = n - first < kWords ? n - first : kWords;
+    mask_factors(mask, row, first, count, factor);
+    for (int64_t j = 0; j < count; ++j) {
+      const T probability = p[first + j];
+      dp[first + j] = probability * (dp[first + j] * factor[j] - delta);
+      p[first + j] = probability * factor[j];
+    }
+  }
+}
+
+template <class T>
+void dscores(const ScoreBlock<T>& block, const ScoreMask& mask, T* dprobabilities, const T* lse,
+             const T* delta) {
+  for (int64_t r = 0; r < block.rows; ++r) {
+    T* p = block.scores + r * block.ld;
+    T* dp = dprobabilities + r * block.ld;
+    const int64_t n = visible_in(block, r);
+    exponentials(p, n, block.columns, lse[r]);
+    if (mask.active) {
+      masked_dscores(mask, r, n, p, dp, delta[r]);
+    } else {
+      for (int64_t j = 0; j < n; ++j) dp[j] = p[j] * (dp[j] - delta[r]);
+    }
+    for (int64_t j = n; j < block.columns; ++j) dp[j] = 0;
+  }
+}
+
+}  // namespace
+
+void attention_softmax_f32(const ScoreBlock<float>& block, const ScoreMask& mask, float* maximum,
+                           float* sum, float* rescale) {
+  softmax(block, mask, maximum, sum, rescale);
+}
+void attention_softmax_f64(const ScoreBlock<double>& block, const ScoreMask& mask, double* maximum,
+                           double* sum, double* rescale) {
+  softmax(block, mask, maximum, sum, rescale);
+}
+
+void attention_scale_rows_f32(float* x, int64_t ld, int64_t rows, int64_t n, const float* by) {
+  scale_rows(x, ld, rows, n, by);
+}
+void attention_scale_rows_f64(double* x, int64_t ld, int64_t rows, int64_t n, const double* by) {
+  scale_rows(x, ld, rows, n, by);
+}
+
+void attention_finish_f32(const float* maximum, float* sum, float* lse, int64_t rows) {
+  finish(maximum, sum, lse, rows);
+}
+void attention_finish_f64(const double* maximum, double* sum, double* lse, int64_t rows) {
+  finish(maximum, sum, lse, rows);
+}
+
+void attention_row_dots_f32(const float* x, int64_t ld_x, const float* y, int64_t ld_y,
+                            int64_t rows, int64_t n, float* delta) {
+  row_dots(x, ld_x, y, ld_y, rows, n, delta);
+}
+void attention_row_dots_f64(const double* x, int64_t ld_x, const double* y, int64_t ld_y,
+                            int64_t rows, int64_t n, double* delta) {
+  row_dots(x, ld_x, y, ld_y, rows, n, delta);
+}
+
+void attention_dscores_f32(const ScoreBlock<float>& block, const ScoreMask& mask,
+                           float* dprobabilities, const float* lse, const float* delta) {
+  dscores(block, mask, dprobabilities, lse, delta);
+}
+void attention_dscores_f64(const ScoreBlock<double>& block, const ScoreMask& mask,
+                           double* dprobabilities, const double* lse, const double* delta) {
+  dscores(block, mask, dprobabilities, lse, delta);
+}
+
+}  // namespace tessera::kernels::isa::TESSERA_ISA
