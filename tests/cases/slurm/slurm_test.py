@@ -6,9 +6,9 @@ import contextlib
 import json
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
-import time
 
 import cluster as slurm
 
@@ -33,11 +33,9 @@ def metrics(folder):
 
 
 def train(cluster, folder, steps):
-    """An undisturbed run under srun; how long it took."""
-    start = time.monotonic()
+    """An undisturbed run under srun."""
     cluster.run("srun", "--mpi=pmi2", f"--ntasks={RANKS}", TESSERA, "train", DECK,
                 f"--run.dir={folder}", f"--train.steps={steps}", seconds=300)
-    return time.monotonic() - start
 
 
 def disturbed(cluster, folder, steps):
@@ -76,9 +74,10 @@ def main():
         except slurm.Cannot as why:
             print(f"SKIPPED: Slurm does not start on this machine: {why}")
             return 77
-        # Two short runs tell the time of a step without that of the start.
-        short = train(cluster, folder / "short", PROBE_STEPS)
-        per_step = (train(cluster, folder / "probe", 3 * PROBE_STEPS) - short) / (2 * PROBE_STEPS)
+        train(cluster, folder / "probe", PROBE_STEPS)
+        lines = (folder / "probe" / "metrics.jsonl").read_text().splitlines()
+        timed = [step["step_s"] for step in map(json.loads, lines) if "step_s" in step]
+        per_step = statistics.mean(timed[PROBE_STEPS // 10:])
         steps = max(10, round(SECONDS / per_step))
         print(f"{1000 * per_step:.2f} ms a step, {steps} steps", flush=True)
         told = disturbed(cluster, folder / "job", steps)
