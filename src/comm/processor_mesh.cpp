@@ -59,8 +59,9 @@ MPI_Comm ProcessorMesh::along(const std::vector<int>& mesh_dims) {
   if (found != along_.end()) return found->second.get();
 
   MPI_Comm made = MPI_COMM_NULL;
-  if (shape_.rank() == 0) {
-    TESSERA_MPI(MPI_Comm_dup, cartesian(), &made);  // MPI_Cart_sub needs a dim to keep or drop
+  if (key.empty()) {
+    // MPICH's MPI_Cart_sub gives most ranks no communicator when it keeps no dim.
+    TESSERA_MPI(MPI_Comm_dup, MPI_COMM_SELF, &made);
   } else {
     std::vector<int> keep(static_cast<std::size_t>(shape_.rank()), 0);
     for (int dim : key) keep[static_cast<std::size_t>(dim)] = 1;
