@@ -15,8 +15,8 @@
 namespace tessera::data {
 namespace {
 
-constexpr std::size_t kOpenFiles = 64;                         // far below any ulimit -n
-constexpr std::int64_t kWholeDigest = std::int64_t{64} << 20;  // bytes read entirely
+constexpr std::size_t kOpenFiles = 64;                   // far below any ulimit -n
+constexpr std::int64_t kSmall = std::int64_t{64} << 20;  // bytes that may be read entirely
 constexpr std::int64_t kEnds = std::int64_t{1} << 20;
 constexpr std::int64_t kWindow = std::int64_t{1} << 16;
 constexpr std::int64_t kWindows = 64;
@@ -59,10 +59,34 @@ struct FileSet::Impl {
   std::vector<std::int64_t> first;  // of each part, and the end of the last
   std::mutex mutex;
   std::list<std::pair<std::size_t, std::shared_ptr<Descriptor>>> open;  // used last in front
+  std::once_flag loaded;
+  std::vector<unsigned char> content;  // of many small files
 
   std::size_t part_of(std::int64_t byte) const {
     const auto after = std::upper_bound(first.begin(), first.end(), byte);
     return static_cast<std::size_t>(after - first.begin()) - 1;
+  }
+
+  /// A source tree: opening a file for each sample would cost more than training on it.
+  bool many_and_small() const { return parts.size() > kOpenFiles && first.back() <= kSmall; }
+
+  void read_files(std::int64_t begin, std::int64_t count, unsigned char* to) {
+    while (count > 0) {
+      const std::size_t part = part_of(begin);
+      const std::int64_t within = begin - first[part];
+      const std::int64_t piece = std::min(count, parts[part].bytes - within);
+      const auto file = descriptor(part);
+      read_fully(*file, parts[part].path, parts[part].offset + within, piece, to);
+      to += piece;
+      begin += piece;
+      count -= piece;
+    }
+  }
+
+  void load() {
+    std::vector<unsigned char> all(static_cast<std::size_t>(first.back()));
+    read_files(0, first.back(), all.data());
+    content = std::move(all);
   }
 
   std::shared_ptr<Descriptor> descriptor(std::size_t part) {
@@ -102,16 +126,9 @@ void FileSet::read(std::int64_t begin, std::int64_t count, void* out) const {
   TESSERA_CHECK(begin >= 0 && count >= 0 && begin + count <= bytes(), "read of [", begin, ", ",
                 begin + count, ") in ", bytes(), " bytes");
   auto* to = static_cast<unsigned char*>(out);
-  while (count > 0) {
-    const std::size_t part = impl_->part_of(begin);
-    const std::int64_t within = begin - impl_->first[part];
-    const std::int64_t piece = std::min(count, impl_->parts[part].bytes - within);
-    const auto file = impl_->descriptor(part);
-    read_fully(*file, impl_->parts[part].path, impl_->parts[part].offset + within, piece, to);
-    to += piece;
-    begin += piece;
-    count -= piece;
-  }
+  if (!impl_->many_and_small()) return impl_->read_files(begin, count, to);
+  std::call_once(impl_->loaded, [this] { impl_->load(); });
+  std::copy_n(impl_->content.begin() + begin, count, to);
 }
 
 FileSet::Place FileSet::place_of(std::int64_t begin) const {
@@ -134,7 +151,7 @@ Digest FileSet::digest() const {
       content.add_bytes(at, buffer.data(), static_cast<std::size_t>(count));
     }
   };
-  if (bytes() <= kWholeDigest) {
+  if (bytes() <= kSmall) {
     add(0, bytes());
   } else {
     add(0, kEnds);

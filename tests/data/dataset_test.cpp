@@ -49,6 +49,23 @@ TEST_CASE("Parts of more files than are kept open read as one") {
   CHECK(files.place_of(9).offset == 5);
 }
 
+TEST_CASE("Many files that are not small are read in place too") {
+  const Scratch scratch;
+  std::vector<FileSet::Part> parts;
+  const std::int64_t each = std::int64_t{1} << 30;
+  for (int i = 0; i < 100; ++i) {
+    const std::string path = scratch.write(std::to_string(i), std::to_string(i) + ".");
+    std::filesystem::resize_file(path, static_cast<std::uintmax_t>(each));  // a hole behind it
+    parts.push_back({path, 0, each});
+  }
+  const FileSet files(parts);
+  for (const int i : {0, 99, 1, 98, 50, 0}) {
+    std::string text(3, '?');
+    files.read(i * each, 3, text.data());
+    CHECK(text.substr(0, text.find('.')) == std::to_string(i));
+  }
+}
+
 TEST_CASE("Ids of each width, up to the largest") {
   const Scratch scratch;
   const auto check = [&](auto largest, int width) {

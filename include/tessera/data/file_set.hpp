@@ -10,8 +10,9 @@
 
 namespace tessera::data {
 
-/// Parts of files, read at any offset as if they lay one after the other. Nothing is kept in
-/// memory, and few files are open at once. May be read from several threads.
+/// Parts of files, read at any offset as if they lay one after the other. May be read from several
+/// threads. Few files are open at once, and nothing is kept in memory, but for sets of more than 64
+/// files with less than 64 MiB in all, which are read whole when they are read first.
 class FileSet {
  public:
   struct Part {
