@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Loss and one SGD step of the Transformer against a program in JAX that shares nothing with
+Tessera but the checkpoint, which it reads with h5py. CPU, float64."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import h5py
+    import jax
+    import numpy as np
+except ImportError as error:
+    print(f"SKIPPED: {error}; tests/requirements.txt names what this test needs")
+    sys.exit(77)
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_enable_x64", True)
+import jax.numpy as jnp  # noqa: E402
+
+TESSERA = os.environ["TESSERA"]
+MPIEXEC = os.environ.get("MPIEXEC", "mpiexec")
+BATCH, LENGTH, VOCAB, LAYERS, HEADS, D_KV, LR = 4, 9, 23, 2, 3, 4, 0.5
+DECK = f"""
+[model]
+layers = {LAYERS}
+d_model = 10
+d_ff = 14
+heads = {HEADS}
+d_kv = {D_KV}
+vocab = {VOCAB}
+max_length = {LENGTH}
+[data]
+source = tokens
+path = tokens.h5
+batch = {BATCH}
+length = {LENGTH}
+[optim]
+name = sgd
+lr = {LR}
+[train]
+steps = 1
+dtype = f64
+[layout]
+rules = batch:batch, vocab:model, d_ff:model, heads:model
+"""
+
+
+def weights(path):
+    found = {}
+    with h5py.File(path) as file:
+        def keep(name, item):
+            if isinstance(item, h5py.Dataset):
+                found[name] = item[()]
+        file["variables"].visititems(keep)
+    return {name: jnp.asarray(value, jnp.float64) for name, value in found.items()}
+
+
+def norm(x, scope, w):
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) / jnp.sqrt(variance + 1e-5) * w[scope + "/scale"] + w[scope + "/bias"]
+
+
+def attention(x, scope, w):
+    def project(name):
+        return jnp.einsum("bld,dhk->blhk", x, w[f"{scope}/{name}"]) + w[f"{scope}/{name}_bias"]
+
+    q, k, v = project("query"), project("key"), project("value")
+    scores = jnp.einsum("blhk,bmhk->bhlm", q, k) / np.sqrt(D_KV)
+    visible = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
+    p = jax.nn.softmax(jnp.where(visible, scores, -jnp.inf), -1)
+    out = jnp.einsum("bhlm,bmhk->blhk", p, v)
+    return jnp.einsum("blhk,hkd->bld", out, w[f"{scope}/output"]) + w[f"{scope}/output_bias"]
+
+
+def feed_forward(x, scope, w):
+    h = jax.nn.gelu(x @ w[f"{scope}/up"] + w[f"{scope}/up_bias"], approximate=False)
+    return h @ w[f"{scope}/down"] + w[f"{scope}/down_bias"]
+
+
+def loss(w, tokens, targets):
+    x = w["embedding"][tokens] + w["positions"][: tokens.shape[1]]
+    for i in range(LAYERS):
+        layer = f"layer_{i}"
+        x = x + attention(norm(x, f"{layer}/attention_norm", w), f"{layer}/attention", w)
+        x = x + feed_forward(norm(x, f"{layer}/ffn_norm", w), f"{layer}/ffn", w)
+    logits = norm(x, "final_norm", w) @ w["output"]
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits, -1), targets[..., None], -1)
+    return -chosen.mean()
+
+
+def run(place, name, ranks, *settings):
+    command = [MPIEXEC, "-n", str(ranks), TESSERA, "train", "deck.ini", f"--run.dir={name}"]
+    subprocess.run([*command, *settings], cwd=place, check=True, stdout=subprocess.PIPE)
+    newest = max((place / name / "checkpoints").glob("step_*.h5"))
+    metrics = place / name / "metrics.jsonl"
+    text = metrics.read_text() if metrics.exists() else ""
+    lines = [json.loads(line) for line in text.splitlines()]
+    return newest, [line["loss"] for line in lines if "loss" in line]
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tessera_jax_") as folder:
+        place = pathlib.Path(folder)
+        (place / "deck.ini").write_text(DECK)
+        # One batch is the whole data, so that its loss does not depend on the order of samples.
+        ids = np.random.default_rng(5).integers(0, VOCAB, BATCH * LENGTH + 1).astype(np.uint8)
+        with h5py.File(place / "tokens.h5", "w") as file:
+            file["tokens/train"] = ids
+            file["tokens/validation"] = ids
+            file.attrs["vocab"] = VOCAB
+        tokens = jnp.asarray(ids[:-1].reshape(BATCH, LENGTH), int)
+        targets = jnp.asarray(ids[1:].reshape(BATCH, LENGTH), int)
+        for ranks, mesh in [(1, "batch:1,model:1"), (2, "batch:1,model:2"), (2, "batch:2,model:1")]:
+            first, _ = run(place, f"first{mesh}", ranks, f"--mesh.shape={mesh}", "--train.steps=0")
+            after, losses = run(place, f"step{mesh}", ranks, f"--mesh.shape={mesh}")
+            w = weights(first)
+            expected, slopes = jax.value_and_grad(loss)(w, tokens, targets)
+            error = abs(losses[0] - float(expected)) / float(expected)
+            assert error < 1e-12, f"{mesh}: loss {losses[0]} for {float(expected)}"
+            worst = 0.0
+            found = weights(after)
+            assert found.keys() == w.keys()
+            for name, value in w.items():
+                wanted = value - LR * slopes[name]
+                worst = max(worst, float(jnp.abs(found[name] - wanted).max()))
+                moved = float(jnp.abs(wanted - value).max())
+                # A bias of all keys shifts all scores of a query alike: its gradient is zero.
+                assert moved > 1e-9 or name.endswith("key_bias"), f"{name} has no gradient to check"
+            assert worst < 1e-12, f"{mesh}: weights differ by {worst}"
+            print(f"{mesh}: loss {losses[0]:.12f}, weights after a step within {worst:.1e}")
+
+
+if __name__ == "__main__":
+    main()
