@@ -6,6 +6,7 @@
 
 #include "kernels/support.hpp"
 #include "support/catch.hpp"
+#include "tessera/base/error.hpp"
 
 using namespace tessera;
 using test::TestTensor;
