@@ -76,7 +76,8 @@ std::string describe(const Session& session, const std::vector<int>& first, cons
   std::string text =
       concat(what, variable.of.empty() ? variable.name : variable.of, " on rank ", ranks.front());
   ranks.erase(ranks.begin());
-  if (!ranks.empty()) text += ", and on ranks " + comm::format_ranks(ranks);
+  if (!ranks.empty())
+    text += (ranks.size() == 1 ? ", and on rank " : ", and on ranks ") + comm::format_ranks(ranks);
   return text;
 }
 
@@ -95,10 +96,21 @@ std::int64_t first_nonfinite(DType dtype, const void* values, std::int64_t count
   }
 }
 
-std::string describe_nonfinite_gradients(const Session& session) {
+std::string describe_nonfinite(const Session& session, const std::vector<double>& loss_shares) {
+  std::vector<std::vector<double>> mine;
+  for (double share : loss_shares) mine.push_back({share});
+  std::vector<int> ranks;
+  const auto all = session.collectives->gather_over_ranks(mine);
+  for (int rank = 0; rank < static_cast<int>(all.size()); ++rank)
+    if (!std::isfinite(all[static_cast<std::size_t>(rank)].front())) ranks.push_back(rank);
+  const std::string loss = ranks.empty()
+                               ? "the loss is finite on all ranks"
+                               : "the loss of rank" + std::string(ranks.size() > 1 ? "s " : " ") +
+                                     comm::format_ranks(ranks);
   const auto first = first_by_rank(
       session, [](const Variable& variable) { return variable.kind == Variable::Kind::gradient; });
-  return describe(session, first, "the gradient of ");
+  const std::string gradients = describe(session, first, "the gradient of ");
+  return gradients.empty() ? loss : loss + ", first in " + gradients;
 }
 
 void require_finite_variables(const Session& session) {

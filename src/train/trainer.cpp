@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
@@ -82,7 +83,7 @@ Trainer::~Trainer() {
 
 double Trainer::run_micro_batches(const data::Batch& batch) {
   auto& executor = *session_.executor;
-  double loss = 0;
+  loss_shares_.assign(static_cast<std::size_t>(executor.local_ranks()), 0);
   for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
     const std::string section = micro == 0 ? "micro" : "micro_next";
     set_inputs(session_, section, batch.tiles[micro]);
@@ -93,9 +94,9 @@ double Trainer::run_micro_batches(const data::Batch& batch) {
     feeds.values["inverse_weight"] = 1 / std::max(1.0, batch.weight);
     executor.run(section, feeds);
     for (int r = 0; r < executor.local_ranks(); ++r)
-      loss += executor.fetch_share(section, "loss", r);
+      loss_shares_[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r);
   }
-  return loss;
+  return std::accumulate(loss_shares_.begin(), loss_shares_.end(), 0.0);
 }
 
 Trainer::Sums Trainer::reduce(const data::Batch& batch, double loss, const Status& reading) {
@@ -121,10 +122,14 @@ Trainer::Sums Trainer::reduce(const data::Batch& batch, double loss, const Statu
 
 void Trainer::check_finite(const Sums& sums) {
   if (sums.finite && std::isfinite(sums.loss)) return;
-  const std::string where = describe_nonfinite_gradients(session_);
-  const std::string what =
-      concat("step ", state_.step + 1, " is not finite: loss ", sums.loss, ", gradient norm ",
-             sums.grad_norm, where.empty() ? "" : "; first in " + where);
+  // The update summed the gradients over ranks; computed once more, they show whose they were.
+  std::string where;
+  if (!sums.finite) {
+    run_micro_batches(*batch_);
+    where = "; " + describe_nonfinite(session_, loss_shares_);
+  }
+  const std::string what = concat("step ", state_.step + 1, " is not finite: loss ", sums.loss,
+                                  ", gradient norm ", sums.grad_norm, where);
   if (session_.settings.train.on_nonfinite == "stop")
     throw Diverged(what +
                    ". No checkpoint was written, the older ones stay. Lower optim.lr, set "

@@ -47,7 +47,8 @@ TEST_CASE("A log gets plain lines: the first step, the last, and one per interva
   Progress all(out, false, 1, 100, 0, 8e9);
   out.str("");
   for (std::int64_t step = 1; step <= 3; ++step) all.show(record_of(step));
-  CHECK(std::count(out.str().begin(), out.str().end(), '\n') == 3);
+  const std::string text = out.str();
+  CHECK(std::count(text.begin(), text.end(), '\n') == 3);
 }
 
 TEST_CASE("A terminal's line is written over and ended before other lines") {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tessera/train/session.hpp"
 
@@ -11,10 +12,10 @@ namespace tessera::train {
 /// Index of the first element that is infinite or no number; -1 if all are finite.
 std::int64_t first_nonfinite(DType dtype, const void* values, std::int64_t count);
 
-/// Says where this step's gradients are not finite: the lowest rank, its first variable in order,
-/// how many of its elements, and which other ranks have some. Equal on all ranks; collective.
-/// "" if all gradients are finite.
-std::string describe_nonfinite_gradients(const Session& session);
+/// Says where a step is not finite: the ranks whose share of the loss is not, and for gradients the
+/// lowest rank, its first variable in order, and which other ranks have some (a planned exchange
+/// may have spread them). `loss_shares` are the local ranks'. Equal on all ranks; collective.
+std::string describe_nonfinite(const Session& session, const std::vector<double>& loss_shares);
 
 /// Error on all ranks, naming variable and rank, if a weight, slot or other state is not finite.
 void require_finite_variables(const Session& session);

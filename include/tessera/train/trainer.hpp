@@ -79,6 +79,7 @@ class Trainer {
   double last_save_ = 0;
   double last_touch_ = 0;
   std::string saved_file_;
+  std::vector<double> loss_shares_;  // of the local ranks in this step
 };
 
 }  // namespace tessera::train

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a user can get wrong ends with exit code 2 and one message that helps."""
+
+import runs
+
+
+def refused(place, expected, *settings, verb="train", ranks=2, file="deck.ini", env=None):
+    result = place.run(verb, "--run.dir=run", *settings, ranks=ranks, file=file, env=env, expect=2)
+    lines = [line for line in result.err.splitlines() if line.startswith("tessera: ")]
+    runs.check(len(lines) == 1, "one message", result)
+    for text in [expected] if isinstance(expected, str) else expected:
+        runs.check(text in result.err, "no", repr(text), "in", result)
+    runs.check(not (place.path / "run").exists(), "something was written", result)
+
+
+def test_decks():
+    with runs.Place() as place:
+        refused(place, ["unknown key 'optim.learning_rat'", "command line"],
+                "--optim.learning_rat=1")
+        refused(place, "did you mean 'train.steps'?", "--train.step=1")
+        refused(place, ["data.batch", "'3.5' is not a whole number"], "--data.batch=3.5")
+        refused(place, ["train.dtype", "f33", "did you mean 'f32'"], "--train.dtype=f33")
+        refused(place, ["train.micro_batches = 4", "data.batch = 6"], "--train.micro_batches=4")
+        refused(place, ["model.name", "transformr", "did you mean 'transformer'"],
+                "--model.name=transformr")
+        refused(place, ["there is no such file", "deck.ini"], file="dekc.ini")
+        refused(place, ["data.path", "missing.txt"], "--data.path=missing.txt")
+        refused(place, "data.length = 13", "--data.length=13")
+        refused(place, "no --jsn", "--jsn")
+        (place.path / "twice.ini").write_text("[train]\nsteps = 1\nsteps = 2\n")
+        refused(place, ["twice.ini:3", "train.steps"], file="twice.ini")
+
+
+def test_meshes_and_layouts():
+    with runs.Place() as place:
+        refused(place, ["batch:3", "2"], "--mesh.shape=batch:3")
+        refused(place, ["model", "batch:2,model:1"], "--mesh.shape=batch:2")
+        refused(place, ["d_fff"], "--layout.rules=batch:batch,d_fff:model",
+                "--mesh.shape=batch:2,model:1")
+        refused(place, ["d_model", "d_ff"], "--layout.rules=d_model:batch,d_ff:batch",
+                "--mesh.shape=batch:2")
+
+
+def test_launched_alone():
+    with runs.Place() as place:
+        refused(place, "--mpi=", ranks=0, env={"SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4",
+                                               "SLURM_PROCID": "2", "SLURM_STEP_ID": "0",
+                                               "SLURM_JOB_ID": "7"})
+
+
+def test_memory_that_is_not_there():
+    with runs.Place() as place:
+        refused(place, ["not enough memory", "available"], "--model.d_model=800000",
+                "--model.d_ff=800000", "--model.heads=1")
+        refused(place, ["plan.memory_limit = 500kB", "needs"], "--plan.memory_limit=500kB")
+
+
+def test_verbs():
+    with runs.Place() as place:
+        result = place.run("trian", expect=2)
+        runs.check("did you mean 'train'" in result.err and "usage" in result.err, result)
+        refused(place, "there is no checkpoint", verb="eval")
+        refused(place, "there is no checkpoint", verb="sample")
+        result = place.run("plan", "--search", expect=2)
+        runs.check("not available" in result.err, result)
+        result = place.run("help", file="optim.lr", expect=0)
+        runs.check("learning rate" in result.out.lower(), result)
+        result = place.run("help", file="optim.lrr", expect=2)
+        runs.check("did you mean 'optim.lr'" in result.err, result)
+
+
+def test_plan_needs_no_ranks():
+    with runs.Place() as place:
+        begin = runs.time.time()
+        out = place.run("plan", "--json", "--mesh.shape=batch:16,model:32", expect=0).out
+        plan = runs.json.loads(out)
+        runs.check(runs.time.time() - begin < 2, "planning took long")
+        for key in ("parameters", "bytes_per_rank", "flops_per_step", "collectives"):
+            runs.check(key in plan, key, plan)
+        (place.path / "machine.ini").write_text(
+            "[machine]\nflops = 1e10\nbandwidth = 1e9\nlatency = 1e-6\n")
+        timed = runs.json.loads(place.run("plan", "--json", "--plan.machine=machine.ini",
+                                          expect=0).out)
+        runs.check(timed["step_seconds"] > 0, timed)
+        place.run("plan", "--plan.machine=machine.ini", "--plan.time_limit=1e-9", expect=2)
+        resolved = place.run("plan", "--deck", expect=0).out
+        (place.path / "resolved.ini").write_text(resolved)
+        again = place.run("plan", "--deck", file="resolved.ini", expect=0).out
+        runs.check(again == resolved, again, resolved)
+
+
+if __name__ == "__main__":
+    runs.main(dict(globals()))

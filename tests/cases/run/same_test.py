@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A run gives the same numbers on every mesh of MPI ranks."""
+
+import runs
+
+MESHES = [("batch:2", 2), ("model:2", 2), ("batch:2,model:2", 4)]
+
+
+def test_losses_are_those_of_one_rank():
+    with runs.Place() as place:
+        place.run("train", "--run.dir=one", ranks=1, expect=0)
+        expected = place.losses("one")
+        runs.check(len(expected) == 12 and expected[-1] < expected[0], expected)
+        for mesh, ranks in MESHES:
+            folder = mesh.replace(":", "").replace(",", "_")
+            place.run("train", f"--run.dir={folder}", f"--mesh.shape={mesh}", ranks=ranks, expect=0)
+            losses = place.losses(folder)
+            runs.check(runs.close(losses, expected, 1e-9), mesh, losses, expected)
+
+
+def test_optimizer_state_and_micro_batches_may_be_cut():
+    with runs.Place() as place:
+        place.run("train", "--run.dir=one", ranks=1, expect=0)
+        place.run("train", "--run.dir=cut", "--optim.shard=batch", "--train.micro_batches=3",
+                  ranks=2, expect=0)
+        runs.check(runs.close(place.losses("cut"), place.losses("one"), 1e-9),
+                   place.losses("cut"), place.losses("one"))
+
+
+def test_a_repeat_is_bitwise_equal():
+    with runs.Place() as place:
+        for folder in ("a", "b"):
+            place.run("train", f"--run.dir={folder}", "--eval.every=4", ranks=2, expect=0)
+        runs.check(place.metrics("a") == place.metrics("b"), place.metrics("a"), place.metrics("b"))
+
+
+def test_mpi_in_rank_order_is_bitwise_equal_to_itself_and_close_to_mpi():
+    with runs.Place() as place:
+        place.run("train", "--run.dir=a", "--numerics.reduce=ordered", ranks=2, expect=0)
+        place.run("train", "--run.dir=b", ranks=2, expect=0)
+        runs.check(runs.close(place.losses("a"), place.losses("b"), 1e-9))
+
+
+def test_eval_and_sample_agree_on_every_mesh():
+    with runs.Place() as place:
+        place.run("train", "--run.dir=run", "--eval.every=12", ranks=1, expect=0)
+        (trained,) = [m["validation_loss"] for m in place.metrics("run") if "validation_loss" in m]
+        sample = ["--sample.prompt=the mesh", "--sample.length=20", "--train.dtype=f32",
+                  "--sample.temperature=0.5"]
+        text = None
+        for mesh, ranks in [("batch:1", 1)] + MESHES:
+            out = place.run("eval", "--run.dir=run", f"--mesh.shape={mesh}", "--json", ranks=ranks,
+                            expect=0).out
+            loss = runs.json.loads(out.splitlines()[-1])["validation_loss"]
+            runs.check(abs(loss - trained) < 1e-9, mesh, loss, trained)
+            sampled = place.run("sample", "--run.dir=run", f"--mesh.shape={mesh}",
+                                *[s for s in sample if "dtype" not in s], ranks=ranks, expect=0).out
+            text = text or sampled
+            runs.check(sampled == text and sampled.startswith("the mesh") and len(sampled) == 29,
+                       mesh, sampled, text)
+
+
+if __name__ == "__main__":
+    runs.main(dict(globals()))
