@@ -14,12 +14,6 @@ Communicator::~Communicator() {
   if (!finalized) MPI_Comm_free(&handle_);
 }
 
-Communicator Communicator::duplicate(MPI_Comm of) {
-  MPI_Comm made = MPI_COMM_NULL;
-  TESSERA_MPI(MPI_Comm_dup, of, &made);
-  return Communicator(made);
-}
-
 Communicator Communicator::split(MPI_Comm of, int color, int key) {
   MPI_Comm made = MPI_COMM_NULL;
   TESSERA_MPI(MPI_Comm_split, of, color, key, &made);

@@ -87,8 +87,11 @@ struct Environment::Impl {
     count_ranks(order, sorted.rank());
     // Until it is known whether cores are short, wait as if they were.
     const Communicator node = Communicator::split_by_node(sorted.get());
-    const bool crowded = is_crowded(MpiWorld(node.get(), Waiter(true)));
-    world = std::make_unique<MpiWorld>(sorted.get(), Waiter(crowded));
+    const std::vector<int> one_node(static_cast<std::size_t>(node.size()), 0);
+    const bool crowded = is_crowded(MpiWorld(node.get(), Waiter(true), one_node));
+    auto nodes = order.nodes;
+    std::ranges::sort(nodes);
+    world = std::make_unique<MpiWorld>(sorted.get(), Waiter(crowded), std::move(nodes));
   }
 
   void count_ranks(const NodeOrder& order, int rank) {

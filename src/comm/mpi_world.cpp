@@ -7,14 +7,36 @@
 
 namespace tessera::comm {
 namespace {
+
 constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
+
+Communicator duplicate(MPI_Comm of, const Waiter& waiter) {
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Request request;
+  TESSERA_MPI(MPI_Comm_idup, of, &made, &request);
+  waiter.wait(request);
+  return Communicator(made);
 }
 
-MpiWorld::MpiWorld(MPI_Comm communicator, Waiter waiter)
-    : communicator_(Communicator::duplicate(communicator)),
+}  // namespace
+
+MpiWorld::MpiWorld(MPI_Comm communicator, Waiter waiter, std::vector<int> nodes)
+    : communicator_(duplicate(communicator, waiter)),
       waiter_(waiter),
+      nodes_(std::move(nodes)),
       rank_(communicator_.rank()),
-      size_(communicator_.size()) {}
+      size_(communicator_.size()) {
+  TESSERA_CHECK(nodes_.size() == static_cast<std::size_t>(size_), "one node for each rank");
+}
+
+MpiWorld MpiWorld::reordered(int key) const {
+  const Communicator made = Communicator::split(communicator(), 0, key);
+  const std::int64_t node = nodes_[static_cast<std::size_t>(rank_)];
+  MpiWorld world(made.get(), waiter_, std::vector<int>(static_cast<std::size_t>(size_)));
+  const auto nodes = world.gather_integer(node);
+  for (std::size_t r = 0; r < nodes.size(); ++r) world.nodes_[r] = static_cast<int>(nodes[r]);
+  return world;
+}
 
 void MpiWorld::barrier() const {
   MPI_Request request;

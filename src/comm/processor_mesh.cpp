@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "node_order.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera::comm {
@@ -13,6 +12,18 @@ std::vector<int> sizes_of(const MeshShape& shape) {
   std::vector<int> sizes;
   for (const Dim& dim : shape.dims()) sizes.push_back(static_cast<int>(dim.size));
   return sizes;
+}
+
+/// Ranks of a node keep their order. An Environment's world is sorted already.
+MpiWorld sorted_by_node(const MpiWorld& world) {
+  if (std::ranges::is_sorted(world.nodes()))
+    return {world.communicator(), world.waiter(), world.nodes()};
+  const auto rank = static_cast<std::size_t>(world.rank());
+  const int node = world.nodes()[rank];
+  std::int64_t before = 0;
+  for (std::size_t r = 0; r < world.nodes().size(); ++r)
+    before += world.nodes()[r] < node || (world.nodes()[r] == node && r < rank);
+  return world.reordered(static_cast<int>(before));
 }
 
 /// reorder = 0: the ranks stand in the order that we want (MPICH and Open MPI ignore reorder = 1).
@@ -41,11 +52,9 @@ std::vector<int> sorted_set(std::vector<int> mesh_dims, int rank) {
 
 ProcessorMesh::ProcessorMesh(MeshShape shape, const MpiWorld& world)
     : shape_((check_size(shape, world), std::move(shape))),
-      world_(sort_by_node(world.communicator(), find_node_order(world.communicator())).get(),
-             world.waiter()),
+      world_(sorted_by_node(world)),
       cartesian_(make_cartesian(shape_, world_.communicator())),
-      coordinates_(shape_.coordinates(world_.rank())),
-      nodes_(find_node_order(world_.communicator()).nodes) {
+      coordinates_(shape_.coordinates(world_.rank())) {
   Coordinates found(coordinates_.size());
   if (!found.empty())
     TESSERA_MPI(MPI_Cart_coords, cartesian(), cartesian_.rank(), shape_.rank(), found.data());
@@ -81,8 +90,8 @@ bool ProcessorMesh::crosses_nodes(const std::vector<int>& mesh_dims) const {
   for (std::int64_t rank = 0; rank < shape_.size(); ++rank) {
     Coordinates first = shape_.coordinates(rank);
     for (int dim : mesh_dims) first[static_cast<std::size_t>(dim)] = 0;
-    if (nodes_[static_cast<std::size_t>(rank)] !=
-        nodes_[static_cast<std::size_t>(shape_.rank_of(first))])
+    if (nodes()[static_cast<std::size_t>(rank)] !=
+        nodes()[static_cast<std::size_t>(shape_.rank_of(first))])
       return true;
   }
   return false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/comm/processor_mesh.hpp"
 
+#include <algorithm>
+
 #include "collective_check.hpp"
 #include "support/catch.hpp"
 #include "support/pmpi_counter.hpp"
@@ -67,6 +69,25 @@ TEST_CASE("all communicators of a mesh are freed with it") {
     CHECK(test::live_communicators() > before + 2);
   }
   CHECK(test::live_communicators() == before);
+}
+
+TEST_CASE("ranks of a node stand together, whatever order the launcher gave them") {
+  // As if the launcher had dealt the ranks out to two nodes in turn.
+  const int size = test::world().size(), rank = test::world().rank();
+  std::vector<int> nodes;
+  for (int r = 0; r < size; ++r) nodes.push_back(r % 2);
+  const MpiWorld dealt(mpi_world().communicator(), mpi_world().waiter(), nodes);
+  ProcessorMesh mesh(MeshShape::parse(size == 4 ? "a:2,b:2" : "a:*", size), dealt);
+  std::vector<int> sorted = nodes;
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(mesh.nodes() == sorted);
+  CHECK(mesh.rank() == (rank % 2 == 0 ? rank / 2 : (size + 1) / 2 + rank / 2));
+  CHECK(mesh.crosses_nodes({0}) == (size > 1));
+  if (size == 4) {
+    CHECK_FALSE(mesh.crosses_nodes({1}));
+    CHECK(mesh.crosses_nodes({0, 1}));
+    CHECK(mesh.dims_across_nodes() == std::vector<std::string>{"a"});
+  }
 }
 
 TEST_CASE("errors of MPI come back as exceptions with its words") {

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How jobs start, stop and fail, seen from outside: usage: process_test.py PROBE"""
 
+import atexit
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,14 +27,16 @@ class Job:
     """A probe on some ranks in a folder of its own."""
 
     def __init__(self, mode, ranks=None, before=(), **environment):
-        self.folder = tempfile.TemporaryDirectory()
-        self.file = pathlib.Path(self.folder.name) / "out"
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, self.folder)
+        self.file = self.folder / "out"
         launch = [os.environ["MPIEXEC"], "-n", str(ranks)] if ranks else []
         self.process = subprocess.Popen(
             [*before, *launch, PROBE, mode, str(self.file)], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, env=clean_environment(**environment))
 
     def finish(self):
+        """Exit code, output and errors, once the job has ended."""
         out, err = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode, out, err
 
@@ -58,7 +62,7 @@ class Processes(unittest.TestCase):
         self.assertIn("Slurm started 4", err)
         self.assertIn("--mpi=", err)
         self.assertEqual(out, "")
-        self.assertEqual(list(pathlib.Path(job.folder.name).iterdir()), [])
+        self.assertEqual(list(job.folder.iterdir()), [])
 
     def test_one_failing_rank_ends_the_job_with_its_message_first(self):
         for mode, text in (("throw", "the probe broke"), ("abort", "the probe gave up"),

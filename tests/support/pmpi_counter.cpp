@@ -129,6 +129,10 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* result) {
   return made(PMPI_Comm_dup(comm, result));
 }
 
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* result, MPI_Request* request) {
+  return made(PMPI_Comm_idup(comm, result, request));
+}
+
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* result) {
   return made(PMPI_Comm_split(comm, color, key, result));
 }

@@ -23,7 +23,6 @@ class Communicator {
     return *this;
   }
 
-  static Communicator duplicate(MPI_Comm of);
   /// MPI_Comm_split.
   static Communicator split(MPI_Comm of, int color, int key);
   /// The ranks of `of` that share memory (a node), in their order.

@@ -32,7 +32,7 @@ class ProcessorMesh {
   MPI_Comm along(const std::vector<int>& mesh_dims);
 
   /// The node of each rank of the mesh.
-  const std::vector<int>& nodes() const { return nodes_; }
+  const std::vector<int>& nodes() const { return world_.nodes(); }
   /// Whether some group along these mesh dims has ranks on several nodes; equal on all ranks.
   bool crosses_nodes(const std::vector<int>& mesh_dims) const;
   /// Names of the mesh dims that do, for the header.
@@ -43,7 +43,6 @@ class ProcessorMesh {
   MpiWorld world_;
   Communicator cartesian_;
   Coordinates coordinates_;
-  std::vector<int> nodes_;
   std::map<std::vector<int>, Communicator> along_;
 };
 

@@ -8,8 +8,8 @@
 namespace tessera::comm {
 
 /// Waits for nonblocking calls. MPI's own waits spin: once the ranks of a node exceed its cores a
-/// waiting rank would keep the core from the rank it waits for. So wait by testing, give the core
-/// away between tests, and sleep for moments when the wait is long.
+/// waiting rank would keep the core from the rank it waits for. So wait by testing, and give the
+/// core away between tests: by moments of sleep where cores are short, by yielding elsewhere.
 class Waiter {
  public:
   /// `crowded`: more ranks on this node than cores.
