@@ -22,27 +22,29 @@ TESSERA_LANE uint32_t to_bits(float x) {
 static const float kRounder = 12582912.0f;
 static const float kInfinity = __builtin_inff();
 
-/// e^(x + rest) for x in [-87.33, 88.7228] and a small rest that x cannot hold.
-TESSERA_LANE float exp_sum(float x, float rest) {
-  const float rounded = x * 1.44269504f + kRounder;
-  const float n = rounded - kRounder;
-  // ln 2 in two parts, the first with few digits so that its product with n is exact.
-  float r = x - n * 0.693359375f;
-  r = r + n * 2.12194440e-4f + rest;
-  float p = 1.3934497e-3f + r * 1.9858127e-4f;
-  p = 8.3333618e-3f + r * p;
-  p = 4.1666457e-2f + r * p;
-  p = 1.6666667e-1f + r * p;
-  p = 0.5f + r * p;
-  p = 1.0f + (r + r * r * p);
+/// e^r for |r| <= ln 2 / 2, times 2^n, n standing in the low bits of `rounded`. Sums of pairs
+/// rather than Horner's rule: short chains keep the processor's units busy.
+TESSERA_LANE float exp_scaled(float r, float rounded) {
+  const float s = r * r;
+  const float low = 0.5f + r * 1.6666667e-1f;
+  const float middle = 4.1666457e-2f + r * 8.3333618e-3f;
+  const float high = 1.3934497e-3f + r * 1.9858127e-4f;
+  const float p = 1.0f + (r + s * (low + s * (middle + s * high)));
   return from_bits(to_bits(p) + (to_bits(rounded) << 23));
 }
 
+// ln 2 in two parts, the first with few digits so that its product with an integer is exact.
+static const float kLn2High = 0.693359375f;
+static const float kLn2Low = -2.12194440e-4f;
+
 /// 1 ulp; results below 2^-126 become 0.
 TESSERA_LANE float exp(float x) {
-  float y = exp_sum(x, 0.0f);
+  const float rounded = x * 1.44269504f + kRounder;
+  const float n = rounded - kRounder;
+  float y = exp_scaled((x - n * kLn2High) - n * kLn2Low, rounded);
   y = x < -87.33f ? 0.0f : y;
-  return x > 88.722839f ? kInfinity : y;
+  // A NaN comes through the sum.
+  return x <= 88.722839f ? y : x + kInfinity;
 }
 
 /// 2 ulp; -inf at 0, NaN below, exact at 1; numbers below 2^-126 count as 0.
@@ -60,9 +62,9 @@ TESSERA_LANE float log(float x) {
   p = -2.4999994e-1f + m * p;
   p = 3.3333331e-1f + m * p;
   const float s = m * m;
-  float y = p * m * s - n * 2.12194440e-4f;
+  float y = p * m * s + n * kLn2Low;
   y = y - 0.5f * s;
-  y = m + y + n * 0.693359375f;
+  y = m + y + n * kLn2High;
   y = x < 1.17549435e-38f ? -kInfinity : y;
   y = x < 0.0f ? __builtin_nanf("") : y;
   y = x == kInfinity ? kInfinity : y;
@@ -95,69 +97,80 @@ TESSERA_LANE float sigmoid(float x) {
   return 1.0f / (1.0f + exp(-x));
 }
 
-/// erfc(z) e^(z^2) for z in [0, 9.5]; relative error 4e-7.
-TESSERA_LANE float scaled_erfc(float z) {
-  const float t = 1.0f / (1.0f + 0.38f * z);
-  float p = -0.26181018f + t * 0.05887429f;
-  p = 0.36283876f + t * p;
-  p = -0.16022347f + t * p;
-  p = 0.22911859f + t * p;
-  p = 0.13906232f + t * p;
-  p = 0.20379338f + t * p;
-  p = 0.21393645f + t * p;
-  p = 0.21440988f + t * p;
-  return t * p;
+/// erfc(z) e^(z^2) for z = factor * x in [0, 9.5]; relative error 4e-7.
+TESSERA_LANE float scaled_erfc(float x, float factor) {
+  const float t = 1.0f / (1.0f + 0.38f * factor * x);
+  const float t2 = t * t;
+  const float t4 = t2 * t2;
+  const float p01 = 0.21440988f + t * 0.21393645f;
+  const float p23 = 0.20379338f + t * 0.13906232f;
+  const float p45 = 0.22911859f + t * -0.16022347f;
+  const float p67 = 0.36283876f + t * -0.26181018f;
+  const float low = p01 + t2 * p23;
+  const float high = (p45 + t2 * p67) + t4 * 0.05887429f;
+  return t * (low + t4 * high);
 }
 
 /// e^(-scale x^2) with the square's rounding made good; scale x^2 at most 87.33.
 TESSERA_LANE float exp_minus_square(float x, float scale) {
 #ifdef __FMA__
   const float square = x * x;
-  return exp_sum(-scale * square, -scale * __builtin_fmaf(x, x, -square));
-#endif
+  const float rest = __builtin_fmaf(x, x, -square);
+#else
   const float high = from_bits(to_bits(x) & 0xFFFFF000u);
-  return exp_sum(-scale * (high * high), -scale * ((x - high) * (x + high)));
+  const float square = high * high;
+  const float rest = (x - high) * (x + high);
+#endif
+  const float rounded = square * (-1.44269504f * scale) + kRounder;
+  const float n = rounded - kRounder;
+  const float r = (-scale * square - n * kLn2High) - (n * kLn2Low + scale * rest);
+  return exp_scaled(r, rounded);
+}
+
+/// The smaller of two that are not negative; `most` for a NaN. Compares bits, because a comparison
+/// of floats makes the compiler split what follows in two.
+TESSERA_LANE float at_most(float most, float x) {
+  const int32_t a = static_cast<int32_t>(to_bits(most));
+  const int32_t b = static_cast<int32_t>(to_bits(x));
+  return from_bits(static_cast<uint32_t>(a < b ? a : b));
 }
 
 /// 3 ulp.
 TESSERA_LANE float erf(float x) {
   const float s = x * x;
-  float p = -8.1455969e-4f + s * 8.3823880e-5f;
-  p = 5.2012860e-3f + s * p;
-  p = -2.6859500e-2f + s * p;
-  p = 1.1283697e-1f + s * p;
-  p = -3.7612634e-1f + s * p;
+  const float s2 = s * s;
+  const float low = -3.7612634e-1f + s * 1.1283697e-1f;
+  const float middle = -2.6859500e-2f + s * 5.2012860e-3f;
+  const float high = -8.1455969e-4f + s * 8.3823880e-5f;
+  const float p = low + s2 * (middle + s2 * high);
   // 2 / sqrt(pi) = 1.125 + 0.00337916...: the first product is nearly exact.
   const float near = x * 1.125f + x * (3.3791671e-3f + s * p);
   const float a = absolute(x);
-  const float z = a > 9.0f ? 9.0f : a;
-  const float far = 1.0f - scaled_erfc(z) * exp_minus_square(z, 1.0f);
-  const float y = a < 0.92f ? near : with_sign(far, x);
-  return x != x ? x : y;
+  const float z = at_most(9.0f, a);
+  const float far = 1.0f - scaled_erfc(z, 1.0f) * exp_minus_square(z, 1.0f);
+  return a >= 0.92f ? with_sign(far, x) : near;
 }
 
-/// Distribution and density of the standard normal at once. The lower tail keeps its relative
-/// precision (1e-6) down to 1e-38.
-struct Normal {
-  float distribution;
-  float density;
-};
-TESSERA_LANE Normal normal(float x) {
-  const float a = absolute(x);
-  const float z = a > 13.2f ? 13.2f : a;
-  const float e = exp_minus_square(z, 0.5f);
-  const float tail = 0.5f * e * scaled_erfc(z * 0.70710678f);
-  return {x < 0.0f ? tail : 1.0f - tail, e * 0.39894228f};
-}
+// Beyond this the standard normal's tail is below 1e-38.
+static const float kTailEnd = 13.2f;
 
+/// x Phi(x); the lower tail keeps its relative precision (1e-6) down to 1e-38.
 TESSERA_LANE float gelu(float x) {
-  const float y = x * normal(x).distribution;
-  return x < -13.2f ? -0.0f : y;
+  const float a = absolute(x);
+  const float z = at_most(kTailEnd, a);
+  const float tail = 0.5f * exp_minus_square(z, 0.5f) * scaled_erfc(z, 0.70710678f);
+  const float lost = a < kTailEnd ? a * tail : 0.0f;
+  return (x < 0.0f ? 0.0f : x) - lost;
 }
+
+/// Phi(x) + x phi(x), where it is h for negative x it is 1 - h for -x.
 TESSERA_LANE float gelu_derivative(float x) {
-  const Normal n = normal(x);
-  const float y = n.distribution + x * n.density;
-  return x < -13.2f ? -0.0f : y;
+  const float a = absolute(x);
+  const float z = at_most(kTailEnd, a);
+  const float e = exp_minus_square(z, 0.5f);
+  float h = e * (0.5f * scaled_erfc(z, 0.70710678f) - 0.39894228f * a);
+  h = a > kTailEnd ? 0.0f : h;
+  return x < 0.0f ? h : 1.0f - h;
 }
 
 /// Angle reduced and series summed in double, good for |x| < 2^30.
