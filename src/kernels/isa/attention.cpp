@@ -28,19 +28,36 @@ int64_t visible_in(const ScoreBlock<T>& block, int64_t row) {
   return n < 0 ? 0 : n > block.columns ? block.columns : n;
 }
 
+/// Columns up to the next whole group of lanes.
+int64_t whole_groups(int64_t n) {
+  return (n + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
+}
+
+/// Largest of `start` and x; n is a multiple of kScoreLanes.
 template <class T>
 T row_maximum(const T* x, int64_t n, T start) {
-  T lane[kLanes];
-  for (int j = 0; j < kLanes; ++j) lane[j] = start;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+  T lane[kScoreLanes];
+  for (int j = 0; j < kScoreLanes; ++j) lane[j] = start;
+  for (int64_t i = 0; i < n; i += kScoreLanes) {
+    for (int j = 0; j < kScoreLanes; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
   }
-  for (int j = 0; i < n; ++i, ++j) lane[j] = x[i] > lane[j] ? x[i] : lane[j];
-  for (int width = kLanes / 2; width > 0; width /= 2) {
+  for (int width = kScoreLanes / 2; width > 0; width /= 2) {
     for (int j = 0; j < width; ++j) {
       lane[j] = lane[j + width] > lane[j] ? lane[j + width] : lane[j];
     }
+  }
+  return lane[0];
+}
+
+/// n is a multiple of kScoreLanes.
+template <class T>
+T row_sum(const T* x, int64_t n) {
+  T lane[kScoreLanes] = {};
+  for (int64_t i = 0; i < n; i += kScoreLanes) {
+    for (int j = 0; j < kScoreLanes; ++j) lane[j] += x[i + j];
+  }
+  for (int width = kScoreLanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
   }
   return lane[0];
 }
@@ -54,17 +71,6 @@ T add_lanes(T* lane) {
 }
 
 template <class T>
-T row_sum(const T* x, int64_t n) {
-  T lane[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lane[j] += x[i + j];
-  }
-  for (int j = 0; i < n; ++i, ++j) lane[j] += x[i];
-  return add_lanes(lane);
-}
-
-template <class T>
 T row_dot(const T* x, const T* y, int64_t n) {
   T lane[kLanes] = {};
   int64_t i = 0;
@@ -75,14 +81,20 @@ T row_dot(const T* x, const T* y, int64_t n) {
   return add_lanes(lane);
 }
 
-/// exp(x - shift) for the first n, 0 for the rest up to `columns`. Whole groups of lanes are
-/// computed, so that no remainder runs one element at a time.
+/// Hides the columns behind the first n, up to a whole group: no remainder runs one element at a
+/// time, and the exponential of the lowest number is 0.
+template <class T>
+void hide_rest(T* x, int64_t n) {
+  for (int64_t j = n; j < whole_groups(n); ++j) x[j] = lowest<T>();
+}
+
+/// exp(x - shift) for the first n, of which whole groups are hidden behind n, 0 for the rest up to
+/// `columns`.
 template <class T>
 void exponentials(T* x, int64_t n, int64_t columns, T shift) {
-  const int64_t groups = (n + kScoreLanes - 1) / kScoreLanes;
-  const int64_t width = (columns + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
-  for (int64_t j = 0; j < groups * kScoreLanes; ++j) x[j] = exp(x[j] - shift);
-  for (int64_t j = n; j < width; ++j) x[j] = 0;
+  const int64_t width = whole_groups(n), all = whole_groups(columns);
+  for (int64_t j = 0; j < width; ++j) x[j] = exp(x[j] - shift);
+  for (int64_t j = width; j < all; ++j) x[j] = 0;
 }
 
 /// factor where the stream keeps the element, else 0, for columns [first, first + n) of a row.
@@ -113,11 +125,12 @@ void softmax(const ScoreBlock<T>& block, const ScoreMask& mask, T* maximum, T* s
     T* x = block.scores + r * block.ld;
     const int64_t n = visible_in(block, r);
     const T old = maximum[r];
-    const T now = row_maximum(x, n, old);
+    hide_rest(x, n);
+    const T now = row_maximum(x, whole_groups(n), old);
     exponentials(x, n, block.columns, now);
     rescale[r] = exp(old - now);
     maximum[r] = now;
-    sum[r] = sum[r] * rescale[r] + row_sum(x, n);
+    sum[r] = sum[r] * rescale[r] + row_sum(x, whole_groups(n));
     if (mask.active) apply_mask(mask, r, n, x);
   }
 }
@@ -172,6 +185,7 @@ void dscores(const ScoreBlock<T>& block, const ScoreMask& mask, T* dprobabilitie
     T* p = block.scores + r * block.ld;
     T* dp = dprobabilities + r * block.ld;
     const int64_t n = visible_in(block, r);
+    hide_rest(p, n);
     exponentials(p, n, block.columns, lse[r]);
     if (mask.active) {
       masked_dscores(mask, r, n, p, dp, delta[r]);
