@@ -28,29 +28,6 @@ std::uint8_t register_number(std::int64_t value) {
   return static_cast<std::uint8_t>(value);
 }
 
-/// How many of the registers a, b, c an instruction reads.
-std::uint8_t operands_read(PointOp op) {
-  switch (op) {
-    case PointOp::constant:
-      return 0;
-    case PointOp::add:
-    case PointOp::subtract:
-    case PointOp::multiply:
-    case PointOp::divide:
-    case PointOp::minimum:
-    case PointOp::maximum:
-    case PointOp::power:
-    case PointOp::less:
-    case PointOp::equal:
-      return 2;
-    case PointOp::select:
-    case PointOp::multiply_add:
-      return 3;
-    default:
-      return 1;
-  }
-}
-
 void read_code(const Attributes& attributes, PointPlan& plan) {
   const std::vector<std::int64_t>& code = attributes.integers("code");
   const auto length = static_cast<std::int64_t>(code.size());
@@ -64,7 +41,7 @@ void read_code(const Attributes& attributes, PointPlan& plan) {
                   "pointwise: instruction ", word[0]);
     PointInstruction& instruction = plan.code[i];
     instruction.code = static_cast<std::uint8_t>(word[0]);
-    instruction.reads = operands_read(instruction.op());
+    instruction.reads = static_cast<std::uint8_t>(program::operand_count(instruction.op()));
     instruction.to = register_number(word[1]);
     if (instruction.op() != PointOp::constant) {
       instruction.a = register_number(word[2]);

@@ -10,28 +10,6 @@
 
 namespace tessera::ops {
 
-int operand_count(PointOp op) {
-  switch (op) {
-    case PointOp::constant:
-      return 0;
-    case PointOp::add:
-    case PointOp::subtract:
-    case PointOp::multiply:
-    case PointOp::divide:
-    case PointOp::minimum:
-    case PointOp::maximum:
-    case PointOp::power:
-    case PointOp::less:
-    case PointOp::equal:
-      return 2;
-    case PointOp::select:
-    case PointOp::multiply_add:
-      return 3;
-    default:
-      return 1;
-  }
-}
-
 int PointwiseCode::constant(double value) {
   const auto bits = std::bit_cast<std::uint64_t>(value);
   int index = 0;
@@ -95,7 +73,7 @@ std::vector<bool> live_registers(const PointwiseCode& code) {
     if (!live[static_cast<std::size_t>(code.inputs() + k)]) continue;
     const auto& instruction = code.instructions()[static_cast<std::size_t>(k)];
     const int operands[3] = {instruction.a, instruction.b, instruction.c};
-    for (int i = 0; i < operand_count(instruction.op); ++i)
+    for (int i = 0; i < program::operand_count(instruction.op); ++i)
       live[static_cast<std::size_t>(operands[i])] = true;
   }
   return live;
@@ -191,7 +169,7 @@ std::vector<Dependence> dependences(const PointwiseCode& code, const std::vector
       states.push_back(value == 0 ? Dependence::zero : Dependence::none);
       continue;
     }
-    const int count = operand_count(instruction.op);
+    const int count = program::operand_count(instruction.op);
     const Dependence a = at(instruction.a, 0, count), b = at(instruction.b, 1, count),
                      c = at(instruction.c, 2, count);
     const auto varies = [](Dependence d) {
@@ -227,7 +205,7 @@ Allocation allocate(const PointwiseCode& code) {
   for (int k = 0; k < total - inputs; ++k) {
     const auto& instruction = code.instructions()[static_cast<std::size_t>(k)];
     const int operands[3] = {instruction.a, instruction.b, instruction.c};
-    for (int i = 0; i < operand_count(instruction.op); ++i)
+    for (int i = 0; i < program::operand_count(instruction.op); ++i)
       last[static_cast<std::size_t>(operands[i])] = k;
   }
   for (int reg : code.stores) last[static_cast<std::size_t>(reg)] = total;

@@ -22,7 +22,7 @@ PointwiseCode decode(const Attributes& attributes, int inputs) {
   for (std::size_t i = 0; i < words.size(); i += program::kInstructionLength) {
     const auto op = static_cast<PointOp>(words[i]);
     int operands[3] = {-1, -1, -1};
-    for (int k = 0; k < ops::operand_count(op); ++k)
+    for (int k = 0; k < program::operand_count(op); ++k)
       operands[k] = now.at(words[i + 2 + static_cast<std::size_t>(k)]);
     now[words[i + 1]] = op == PointOp::constant
                             ? code.constant(attributes.real("c" + std::to_string(words[i + 2])))

@@ -78,9 +78,6 @@ class PointwiseCode {
   std::vector<double> constants_;
 };
 
-/// Number of register operands of an instruction.
-int operand_count(PointOp op);
-
 /// Code of the gradient: inputs are those of `code`, then one for each store's gradient; stores one
 /// register for each input of `code`, or -1 where the stores do not depend on it. `has_gradient`
 /// says for which of `code`'s stores a gradient exists (only these have an input).

@@ -52,4 +52,27 @@ inline constexpr int kMaxInputs = 16;
 inline constexpr int kMaxOutputs = 8;
 inline constexpr int kInstructionLength = 5;
 
+/// How many of the registers a, b, c an instruction reads.
+constexpr int operand_count(PointOp op) {
+  switch (op) {
+    case PointOp::constant:
+      return 0;
+    case PointOp::add:
+    case PointOp::subtract:
+    case PointOp::multiply:
+    case PointOp::divide:
+    case PointOp::minimum:
+    case PointOp::maximum:
+    case PointOp::power:
+    case PointOp::less:
+    case PointOp::equal:
+      return 2;
+    case PointOp::select:
+    case PointOp::multiply_add:
+      return 3;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace tessera::program
