@@ -37,6 +37,11 @@ function(tessera_test_main name)
   target_compile_definitions(tessera_test_${name} PRIVATE ${tessera_catch_definition})
   target_link_libraries(tessera_test_${name} PRIVATE tessera_lib Catch2::Catch2)
   target_compile_options(tessera_test_${name} PRIVATE -O1)
+  if(TESSERA_SANITIZE)
+    # Catch2's own code is not what is tested, and takes minutes and a gigabyte to compile with checks.
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/${name}.cpp PROPERTIES
+                                COMPILE_OPTIONS -fno-sanitize=all)
+  endif()
 endfunction()
 
 function(tessera_add_test)
