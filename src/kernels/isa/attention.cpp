@@ -7,7 +7,6 @@
 namespace tessera::kernels::isa::TESSERA_ISA {
 namespace {
 
-constexpr int kLanes = 32;
 constexpr int64_t kWords = 256;
 
 template <class T>
@@ -33,52 +32,31 @@ int64_t whole_groups(int64_t n) {
   return (n + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
 }
 
-/// Largest of `start` and x; n is a multiple of kScoreLanes.
+/// Largest of `start` and x; n is a multiple of kScoreLanes, so that halves are whole vectors.
 template <class T>
 T row_maximum(const T* x, int64_t n, T start) {
-  T lane[kScoreLanes];
-  for (int j = 0; j < kScoreLanes; ++j) lane[j] = start;
-  for (int64_t i = 0; i < n; i += kScoreLanes) {
-    for (int j = 0; j < kScoreLanes; ++j) lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+  const T* upper = x + n / 2;
+  T m0 = start, m1 = start;
+#pragma omp simd reduction(max : m0, m1)
+  for (int64_t j = 0; j < n / 2; ++j) {
+    m0 = x[j] > m0 ? x[j] : m0;
+    m1 = upper[j] > m1 ? upper[j] : m1;
   }
-  for (int width = kScoreLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) {
-      lane[j] = lane[j + width] > lane[j] ? lane[j + width] : lane[j];
-    }
-  }
-  return lane[0];
-}
-
-/// n is a multiple of kScoreLanes.
-template <class T>
-T row_sum(const T* x, int64_t n) {
-  T lane[kScoreLanes] = {};
-  for (int64_t i = 0; i < n; i += kScoreLanes) {
-    for (int j = 0; j < kScoreLanes; ++j) lane[j] += x[i + j];
-  }
-  for (int width = kScoreLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
-  }
-  return lane[0];
-}
-
-template <class T>
-T add_lanes(T* lane) {
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
-  }
-  return lane[0];
+  return m1 > m0 ? m1 : m0;
 }
 
 template <class T>
 T row_dot(const T* x, const T* y, int64_t n) {
-  T lane[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lane[j] += x[i + j] * y[i + j];
+  const int64_t half = n / 2;
+  const T *x1 = x + half, *y1 = y + half;
+  T s0 = 0, s1 = 0;
+#pragma omp simd reduction(+ : s0, s1)
+  for (int64_t j = 0; j < half; ++j) {
+    s0 += x[j] * y[j];
+    s1 += x1[j] * y1[j];
   }
-  for (int j = 0; i < n; ++i, ++j) lane[j] += x[i] * y[i];
-  return add_lanes(lane);
+  if (n % 2 == 1) s0 += x[n - 1] * y[n - 1];
+  return s0 + s1;
 }
 
 /// Hides the columns behind the first n, up to a whole group: no remainder runs one element at a
@@ -89,12 +67,19 @@ void hide_rest(T* x, int64_t n) {
 }
 
 /// exp(x - shift) for the first n, of which whole groups are hidden behind n, 0 for the rest up to
-/// `columns`.
+/// `columns`. Returns their sum.
 template <class T>
-void exponentials(T* x, int64_t n, int64_t columns, T shift) {
+T exponentials(T* x, int64_t n, int64_t columns, T shift) {
   const int64_t width = whole_groups(n), all = whole_groups(columns);
-  for (int64_t j = 0; j < width; ++j) x[j] = exp(x[j] - shift);
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < width; ++j) {
+    const T e = exp(x[j] - shift);
+    x[j] = e;
+    sum += e;
+  }
   for (int64_t j = width; j < all; ++j) x[j] = 0;
+  return sum;
 }
 
 /// factor where the stream keeps the element, else 0, for columns [first, first + n) of a row.
@@ -127,10 +112,10 @@ void softmax(const ScoreBlock<T>& block, const ScoreMask& mask, T* maximum, T* s
     const T old = maximum[r];
     hide_rest(x, n);
     const T now = row_maximum(x, whole_groups(n), old);
-    exponentials(x, n, block.columns, now);
+    const T added = exponentials(x, n, block.columns, now);
     rescale[r] = exp(old - now);
     maximum[r] = now;
-    sum[r] = sum[r] * rescale[r] + row_sum(x, whole_groups(n));
+    sum[r] = sum[r] * rescale[r] + added;
     if (mask.active) apply_mask(mask, r, n, x);
   }
 }

@@ -4,9 +4,6 @@
 namespace tessera::kernels::isa::TESSERA_ISA {
 namespace {
 
-/// Partial sums side by side: as many as fill the vector registers that hide the latency of adding.
-constexpr int kLanes = 32;
-
 template <class T, bool kAdd>
 void multiply(T* c, int64_t sc, const T* a, int64_t sa, const T* b, int64_t sb, int64_t n,
               T alpha) {
@@ -25,35 +22,38 @@ void multiply(T* c, int64_t sc, const T* a, int64_t sa, const T* b, int64_t sb, 
   }
 }
 
-template <class T>
-T add_lanes(T* lane) {
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
-  }
-  return lane[0];
-}
-
-/// Strides of 1 that are known when compiled, so that the loop is vectorised.
+// Four sums of a quarter each, every one in vectors: enough to hide the latency of adding.
 template <class T>
 T dot_dense(const T* a, const T* b, int64_t n) {
-  T lane[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lane[j] += a[i + j] * b[i + j];
+  const int64_t quarter = n / 4;
+  const T *a1 = a + quarter, *a2 = a1 + quarter, *a3 = a2 + quarter;
+  const T *b1 = b + quarter, *b2 = b1 + quarter, *b3 = b2 + quarter;
+  T s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+  for (int64_t i = 0; i < quarter; ++i) {
+    s0 += a[i] * b[i];
+    s1 += a1[i] * b1[i];
+    s2 += a2[i] * b2[i];
+    s3 += a3[i] * b3[i];
   }
-  for (int j = 0; i < n; ++i, ++j) lane[j] += a[i] * b[i];
-  return add_lanes(lane);
+  for (int64_t i = 4 * quarter; i < n; ++i) s0 += a[i] * b[i];
+  return (s0 + s1) + (s2 + s3);
 }
 
 template <class T>
 T sum_dense(const T* a, int64_t n) {
-  T lane[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lane[j] += a[i + j];
+  const int64_t quarter = n / 4;
+  const T *a1 = a + quarter, *a2 = a1 + quarter, *a3 = a2 + quarter;
+  T s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+  for (int64_t i = 0; i < quarter; ++i) {
+    s0 += a[i];
+    s1 += a1[i];
+    s2 += a2[i];
+    s3 += a3[i];
   }
-  for (int j = 0; i < n; ++i, ++j) lane[j] += a[i];
-  return add_lanes(lane);
+  for (int64_t i = 4 * quarter; i < n; ++i) s0 += a[i];
+  return (s0 + s1) + (s2 + s3);
 }
 
 template <class T>
@@ -62,9 +62,9 @@ T dot(const T* a, int64_t sa, const T* b, int64_t sb, int64_t n) {
   if (sa == 1 && sb == 1) return dot_dense(a, b, n);
   if (sa == 1 && sb == 0) return sum_dense(a, n) * b[0];
   if (sa == 0 && sb == 1) return sum_dense(b, n) * a[0];
-  T lane[kLanes] = {};
-  for (int64_t i = 0; i < n; ++i) lane[i % kLanes] += a[i * sa] * b[i * sb];
-  return add_lanes(lane);
+  T part[4] = {};
+  for (int64_t i = 0; i < n; ++i) part[i % 4] += a[i * sa] * b[i * sb];
+  return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
 }  // namespace
