@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "kernels/builtin.hpp"
+#include "kernels/isa/draws.hpp"
+#include "kernels/turn.hpp"
 #include "tessera/base/bf16.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/philox.hpp"
@@ -18,18 +20,22 @@ std::uint64_t key_of(const Attributes& attributes) {
   return static_cast<std::uint64_t>(attributes.integer("key"));
 }
 
-void put(const Tile& y, std::int64_t i, double value) {
-  switch (y.dtype) {
-    case DType::f64:
-      y.as<double>()[i] = value;
-      break;
-    case DType::bf16:
-      y.as<Bf16>()[i] = to_bf16(static_cast<float>(value));
-      break;
-    default:
-      y.as<float>()[i] = static_cast<float>(value);
+void put(const Tile& y, std::int64_t at, const double* values, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    switch (y.dtype) {
+      case DType::f64:
+        y.as<double>()[at + i] = values[i];
+        break;
+      case DType::bf16:
+        y.as<Bf16>()[at + i] = to_bf16(static_cast<float>(values[i]));
+        break;
+      default:
+        y.as<float>()[at + i] = static_cast<float>(values[i]);
+    }
   }
 }
+
+constexpr std::int64_t kDraws = 512;  // of one call
 
 void random_fill(const device::Exec& exec, const Call& call, bool normal) {
   TESSERA_CHECK(call.input_count == 0 && call.output_count == 1, "random: one output");
@@ -40,11 +46,13 @@ void random_fill(const device::Exec& exec, const Call& call, bool normal) {
   const RandomPlan plan = plan_random(y, key_of(call.attributes), 0, -1, 0, 0);
   if (plan.runs * plan.length == 0) return;
   if (use_portable()) return portable::random_fill(exec, plan, y, normal, mean, scale);
+  const auto draw = normal ? TESSERA_ISA_CALL(normal_draws) : TESSERA_ISA_CALL(uniform_draws);
   for_each_run(plan, [&](std::int64_t at, std::int64_t first) {
-    for (std::int64_t i = 0; i < plan.length; ++i) {
-      const auto element = static_cast<std::uint64_t>(first + i);
-      const double draw = normal ? normal_draw(plan.key, element) : uniform_draw(plan.key, element);
-      put(y, at + i, mean + scale * draw);
+    double values[kDraws];
+    for (std::int64_t i = 0; i < plan.length; i += kDraws) {
+      const std::int64_t n = std::min(kDraws, plan.length - i);
+      draw(values, n, plan.key, static_cast<std::uint64_t>(first + i), mean, scale);
+      put(y, at + i, values, n);
     }
   });
 }
@@ -87,7 +95,7 @@ std::uint64_t dropout_threshold(double rate) {
 double normal_draw(std::uint64_t key, std::uint64_t element) {
   const Philox block = philox4x32(key, element, 0);
   const double radius = std::sqrt(-2.0 * std::log(uniform_of(block.word[0])));
-  return radius * std::cos(6.283185307179586 * uniform_of(block.word[1]));
+  return radius * turn_cosine(uniform_of(block.word[1]));
 }
 
 double uniform_draw(std::uint64_t key, std::uint64_t element) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/portable_math.hpp"
 #include "kernels/random.hpp"
+#include "kernels/turn.hpp"
 #include "tessera/base/philox.hpp"
 
 namespace tessera::kernels::portable {
@@ -34,7 +35,7 @@ KOKKOS_INLINE_FUNCTION double draw(std::uint64_t key, std::uint64_t element, boo
   const Philox block = philox4x32(key, element, 0);
   if (!normal) return 2.0 * uniform_of(block.word[2]) - 1.0;
   const double radius = square_root(-2.0 * logarithm(uniform_of(block.word[0])));
-  return radius * cosine(6.283185307179586 * uniform_of(block.word[1]));
+  return radius * turn_cosine(uniform_of(block.word[1]));
 }
 
 template <class E>

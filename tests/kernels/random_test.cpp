@@ -150,6 +150,20 @@ TEST_CASE("normal draws follow Box and Muller") {
   const double u = uniform_of(block.word[0]), v = uniform_of(block.word[1]);
   CHECK(kernels::normal_draw(5, 17) ==
         Approx(std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v)).epsilon(1e-14));
+  TestTensor y(DType::f64, {50000});
+  std::vector<double> first;
+  const Attributes attributes{{"key", std::int64_t{5}}, {"mean", 0.0}, {"scale", 1.0}};
+  test::for_each_variant([&](const std::string& variant) {
+    INFO(variant);
+    test::run_kernel("random_normal", attributes, {}, {y.tile()});
+    for (std::int64_t i = 0; i < y.size(); ++i) {
+      const double want = kernels::normal_draw(5, static_cast<std::uint64_t>(i));
+      REQUIRE(std::fabs(y.get(i) - want) <= 1e-14 * std::fabs(want));
+    }
+    if (variant == "portable") return;
+    if (first.empty()) first = y.values();
+    CHECK(y.values() == first);
+  });
 }
 
 TEST_CASE("fill writes one value in any type") {
