@@ -28,6 +28,14 @@ void* of_rows(const Tile& tile, const SoftmaxPlan& plan, DType dtype, std::int64
   return tile.data;
 }
 
+/// The sums [3, rows], or [2, rows] where nothing needs the sum of the logits.
+void read_sums(const Tile& tile, SoftmaxPlan& plan, DType dtype) {
+  TESSERA_CHECK(tile.rank >= 1, "softmax: the sums are a scalar");
+  plan.sum_count = static_cast<int>(tile.extent[0]);
+  TESSERA_CHECK(plan.sum_count == 2 || plan.sum_count == 3, "softmax: ", plan.sum_count, " sums");
+  plan.sums = of_rows(tile, plan, dtype, plan.sum_count);
+}
+
 SoftmaxPlan plan_logits(const Tile& logits) {
   TESSERA_CHECK(logits.rank >= 1 && is_floating(logits.dtype), "softmax: logits of rank ",
                 logits.rank, ", ", name_of(logits.dtype));
@@ -62,7 +70,7 @@ void softmax_sums(const device::Exec& exec, const Call& call) {
   const DType statistics = statistics_type(call.inputs[0].dtype);
   plan.max = of_rows(call.inputs[1], plan, statistics, 1);
   plan.labels = static_cast<const std::int32_t*>(of_rows(call.inputs[2], plan, DType::i32, 1));
-  plan.sums = of_rows(call.outputs[0], plan, statistics, 3);
+  read_sums(call.outputs[0], plan, statistics);
   if (use_portable()) return portable::softmax_sums(exec, plan);
   TESSERA_ISA_CALL(softmax_sums)(plan);
 }
@@ -74,10 +82,12 @@ void softmax_finish(const device::Exec& exec, const Call& call) {
   plan.element = static_cast<int>(max.dtype);
   plan.rows = max.size();
   plan.max = max.data;
-  plan.sums = of_rows(call.inputs[1], plan, max.dtype, 3);
+  read_sums(call.inputs[1], plan, max.dtype);
   plan.loss = of_rows(call.outputs[0], plan, max.dtype, 1);
   plan.lse = of_rows(call.outputs[1], plan, max.dtype, 1);
   read_loss_attributes(call.attributes, plan);
+  TESSERA_CHECK(plan.sum_count == 3 || plan.smoothing == 0,
+                "softmax: label smoothing needs the sum of the logits");
   if (use_portable()) return portable::softmax_finish(exec, plan);
   TESSERA_ISA_CALL(softmax_finish)(plan);
 }

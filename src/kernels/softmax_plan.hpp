@@ -16,7 +16,8 @@ struct SoftmaxPlan {
   void* dlogits;          ///< [rows, local]
   const int32_t* labels;  ///< [rows], global indices
   void* max;              ///< [rows]
-  void* sums;             ///< [3, rows]: of exp(logit - max), label's logit, sum of logits
+  void* sums;             ///< [sum_count, rows]: of exp(logit - max), label's logit, of logits
+  int sum_count;          ///< 3, or 2: without the sum of logits, which only smoothing needs
   void* loss;             ///< [rows]
   void* lse;              ///< [rows]
   const void* dloss;      ///< [rows]

@@ -49,7 +49,7 @@ void sum_rows(const device::Exec& exec, const SoftmaxPlan& plan) {
         C* sums = static_cast<C*>(plan.sums);
         sums[r] = static_cast<C>(exps);
         sums[plan.rows + r] = label >= 0 && label < plan.local ? load(x[label]) : C(0);
-        sums[2 * plan.rows + r] = static_cast<C>(sum);
+        if (plan.sum_count == 3) sums[2 * plan.rows + r] = static_cast<C>(sum);
       });
 }
 
@@ -61,7 +61,7 @@ void finish_rows(const device::Exec& exec, const SoftmaxPlan& plan) {
         const double lse = static_cast<double>(static_cast<const C*>(plan.max)[r]) +
                            logarithm(static_cast<double>(sums[r]));
         const double label = static_cast<double>(sums[plan.rows + r]);
-        const double sum = static_cast<double>(sums[2 * plan.rows + r]);
+        const double sum = plan.sum_count == 3 ? static_cast<double>(sums[2 * plan.rows + r]) : 0.0;
         static_cast<C*>(plan.loss)[r] =
             static_cast<C>(lse - (1.0 - plan.smoothing) * label -
                            plan.smoothing / plan.vocab * sum + plan.z_loss * lse * lse);

@@ -81,12 +81,13 @@ std::vector<Strategy> Reshape::strategies(const StrategyContext& context) const 
     if (!group.is_one_dim() &&
         !same_borders(from[group.in_begin].size, shape_[group.out_begin].size, context.ways))
       continue;
-    const bool is_current = current.is_split() && current.dim == group.in_begin;
-    const bool is_ruled =
-        context.ruled_inputs[0] == group.in_begin || context.ruled_outputs[0] == group.out_begin;
-    if (is_current && (group.is_one_dim() || !current.inner))
+    if (current.is_split() && current.dim == group.in_begin &&
+        (group.is_one_dim() || !current.inner))
       strategies.push_back({{current}, {State::split(group.out_begin, current.inner)}});
-    if (is_ruled)
+    // Not for the sake of the result's rules where dims change: another mesh dim may cut the same
+    // dims then, and borders of nested cuts differ.
+    if (context.ruled_inputs[0] == group.in_begin ||
+        (group.is_one_dim() && context.ruled_outputs[0] == group.out_begin))
       strategies.push_back({{State::split(group.in_begin)}, {State::split(group.out_begin)}});
   }
   add_linear(strategies, context, 0, {0});

@@ -102,7 +102,8 @@ void CrossEntropy::lower(program::Emitter& emitter) const {
   emitter.kernel("softmax_max", {}, {logits}, {maxima}, options);
   emitter.all_reduce(program::ReduceOp::max, cuts, {maxima});
 
-  std::vector<Dim> dims{{"_sum", 3}};
+  // The sum of all logits is only needed to smooth labels.
+  std::vector<Dim> dims{{"_sum", attributes_.real("smoothing") > 0 ? 3 : 2}};
   dims.insert(dims.end(), rows.begin(), rows.end());
   const Shape sums_shape(std::move(dims));
   const auto sums = emitter.temporary("sums", {sums_shape, dtype},

@@ -38,14 +38,17 @@ void NodeEmitter::kernel(const std::string& id, Attributes attributes, std::vect
 }
 
 void NodeEmitter::alias(int output, int input) {
-  const BufferId from = this->input(input), to = this->output(output);
-  auto& buffers = planner_.builder().section().buffers;
+  BufferId from = this->input(input);
+  const BufferId to = this->output(output);
+  auto& builder = planner_.builder();
   TESSERA_CHECK(buffer(from).bytes == buffer(to).bytes, label_, ": an alias of another size");
-  // A partial value may be reduced in place later under one of its names only.
-  if (buffer(from).placement.has_partial())
-    planner_.builder().copy(label_, from, to);
-  else
-    buffers[static_cast<std::size_t>(to)].alias_of = from;
+  // A partial value may be reduced in place later under one of its names only: it gets a copy.
+  if (buffer(from).placement.has_partial()) {
+    const BufferId copy = builder.new_buffer(label_, buffer(from).spec, buffer(from).placement);
+    builder.copy(label_, from, copy);
+    from = copy;
+  }
+  builder.section().buffers[static_cast<std::size_t>(to)].alias_of = from;
 }
 
 void NodeEmitter::all_reduce(program::ReduceOp op, const std::vector<int>& mesh_dims,

@@ -37,8 +37,9 @@ void sum_rows(const SoftmaxPlan& plan) {
     sums[r] =
         static_cast<C>(sum_lanes<C>(plan.local, [=](int64_t j) { return exp(load(x[j]) - m); }));
     sums[plan.rows + r] = label >= 0 && label < plan.local ? load(x[label]) : C(0);
-    sums[2 * plan.rows + r] =
-        static_cast<C>(sum_lanes<C>(plan.local, [=](int64_t j) { return load(x[j]); }));
+    if (plan.sum_count == 3)
+      sums[2 * plan.rows + r] =
+          static_cast<C>(sum_lanes<C>(plan.local, [=](int64_t j) { return load(x[j]); }));
   }
 }
 
@@ -48,9 +49,9 @@ void finish_rows(const SoftmaxPlan& plan) {
   const C* sums = static_cast<const C*>(plan.sums);
   for (int64_t r = 0; r < plan.rows; ++r) {
     const double lse = max[r] + __builtin_log(static_cast<double>(sums[r]));
+    const double all = plan.sum_count == 3 ? sums[2 * plan.rows + r] : C(0);
     const double loss = lse - (1.0 - plan.smoothing) * sums[plan.rows + r] -
-                        plan.smoothing / plan.vocab * sums[2 * plan.rows + r] +
-                        plan.z_loss * lse * lse;
+                        plan.smoothing / plan.vocab * all + plan.z_loss * lse * lse;
     static_cast<C*>(plan.loss)[r] = static_cast<C>(loss);
     static_cast<C*>(plan.lse)[r] = static_cast<C>(lse);
   }
