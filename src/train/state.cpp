@@ -208,19 +208,22 @@ Restored restore_state(Session& session, RunState& state, const data::DataIdenti
 
 std::string load_for_use(Session& session, const std::string& file) {
   const auto tensors = session.loaded_tensors(false);
-  if (file.empty()) {
-    const std::string folder = session.settings.run_file("checkpoints");
-    const auto found =
-        io::restore_newest(folder, {}, tensors, *session.collectives,
-                           [&](const std::string& warning) { session.say("warning: " + warning); });
-    check_user(found.has_value(), "there is no checkpoint in ", folder,
-               ": train first, or name a file by train.init_from");
-    return found->file();
+  const std::string folder = session.settings.run_file("checkpoints");
+  const auto files = file.empty() ? io::find_checkpoints(folder) : std::vector{file};
+  check_user(!files.empty(), "there is no checkpoint in ", folder,
+             ": train first, or name a file by train.init_from");
+  for (const auto& candidate : files) {
+    // The optimizer's state in the file is of no use here.
+    const Status status = attempt([&] {
+      std::optional<io::Checkpoint> checkpoint;
+      comm::agree_on(session.backend.world(), [&] { checkpoint.emplace(candidate); });
+      io::load_checkpoint(*checkpoint, tensors, *session.collectives, true);
+    });
+    if (status.ok()) return candidate;
+    if (candidate == files.back()) throw_unless_ok(status);
+    session.say("warning: " + status.message);
   }
-  std::optional<io::Checkpoint> checkpoint;
-  comm::agree_on(session.backend.world(), [&] { checkpoint.emplace(file); });
-  io::load_checkpoint(*checkpoint, tensors, *session.collectives, true);
-  return file;
+  return "";
 }
 
 }  // namespace tessera::train

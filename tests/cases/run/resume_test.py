@@ -33,7 +33,7 @@ def test_resume_on_the_same_mesh_is_bitwise():
 def test_resume_on_other_meshes():
     with runs.Place() as place:
         expected = [m["loss"] for m in straight(place, ranks=1)]
-        for mesh, ranks in [("batch:2", 2), ("model:2", 2), ("batch:1,model:3", 3),
+        for mesh, ranks in [("batch:2,model:1", 2), ("batch:1,model:2", 2), ("batch:1,model:3", 3),
                             ("batch:2,model:2", 4)]:
             folder = f"r{mesh.replace(':', '').replace(',', '_')}"
             place.run("train", f"--run.dir={folder}", "--train.resume=auto", "--train.steps=6",
@@ -108,9 +108,10 @@ def test_used_folders_and_two_jobs():
             result = place.run("train", "--run.dir=both", "--train.resume=auto", ranks=1, expect=2)
             runs.check("lock" in result.err or "another" in result.err, result)
         finally:
-            first.terminate()
+            for pid in runs.children_of(first.pid):
+                os.kill(pid, signal.SIGUSR1)
             out, err = first.communicate(timeout=60)
-        runs.check(first.returncode == 85, out, err)
+        runs.check(first.returncode == 85, first.returncode, out, err)
 
 
 def test_steps_that_are_done_stay_done():

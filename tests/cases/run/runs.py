@@ -176,5 +176,7 @@ def main(tests):
             print(f"passed  {name}  {time.time() - begin:.1f} s", flush=True)
         except Failed as error:
             failed.append(name)
-            print(f"FAILED  {name}\n{error}", flush=True)
+            lines = str(error).splitlines()
+            shown = lines if len(lines) < 60 else lines[:25] + ["..."] + lines[-25:]
+            print(f"FAILED  {name}\n" + "\n".join(shown), flush=True)
     sys.exit(1 if failed else 0)

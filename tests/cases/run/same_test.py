@@ -3,7 +3,7 @@
 
 import runs
 
-MESHES = [("batch:2", 2), ("model:2", 2), ("batch:2,model:2", 4)]
+MESHES = [("batch:2,model:1", 2), ("batch:1,model:2", 2), ("batch:2,model:2", 4)]
 
 
 def test_losses_are_those_of_one_rank():
@@ -48,7 +48,7 @@ def test_eval_and_sample_agree_on_every_mesh():
         sample = ["--sample.prompt=the mesh", "--sample.length=20", "--train.dtype=f32",
                   "--sample.temperature=0.5"]
         text = None
-        for mesh, ranks in [("batch:1", 1)] + MESHES:
+        for mesh, ranks in [("batch:1,model:1", 1)] + MESHES:
             out = place.run("eval", "--run.dir=run", f"--mesh.shape={mesh}", "--json", ranks=ranks,
                             expect=0).out
             loss = runs.json.loads(out.splitlines()[-1])["validation_loss"]
