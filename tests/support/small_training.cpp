@@ -8,25 +8,25 @@
 namespace tessera::test {
 namespace {
 
-models::TransformerConfig config() {
+models::TransformerConfig config(std::int64_t vocab) {
   models::TransformerConfig config;
   config.layers = 2;
   config.d_model = 6;
   config.d_ff = 7;
   config.heads = 3;
   config.d_kv = 2;
-  config.vocab = SmallTraining::kVocab;
+  config.vocab = vocab;
   config.max_length = SmallTraining::kLength;
   config.dropout = 0.2;
   return config;
 }
 
-Values random_rows(int step) {
+Values random_rows(int step, std::int64_t vocab) {
   std::mt19937 random(static_cast<unsigned>(step));
   Values rows;
   for (std::int64_t i = 0; i < SmallTraining::kBatch * SmallTraining::kLength; ++i) {
-    rows["tokens"].push_back(static_cast<double>(random() % SmallTraining::kVocab));
-    rows["targets"].push_back(static_cast<double>(random() % SmallTraining::kVocab));
+    rows["tokens"].push_back(static_cast<double>(random() % static_cast<unsigned>(vocab)));
+    rows["targets"].push_back(static_cast<double>(random() % static_cast<unsigned>(vocab)));
     rows["weights"].push_back(random() % 4 == 0 ? 0 : 1);
   }
   return rows;
@@ -46,7 +46,8 @@ void set_inputs(runtime::Executor& executor, const std::string& section, const V
 
 }  // namespace
 
-SmallTraining::SmallTraining(DType dtype) : model_(config()) {
+SmallTraining::SmallTraining(DType dtype, std::int64_t vocab)
+    : vocab_(vocab), model_(config(vocab)) {
   optim::OptimConfig optim;
   optim.lr = 0.01;
   optim.clip_norm = 0.5;
@@ -71,7 +72,7 @@ std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) c
   executor.initialize(7);
   std::vector<double> curve;
   for (int step = 1; step <= steps; ++step) {
-    const Values rows = random_rows(step);
+    const Values rows = random_rows(step, vocab_);
     double weight = 0, loss = 0;
     for (double w : rows.at("weights")) weight += w;
     kernels::Feeds feeds;

@@ -13,9 +13,9 @@ namespace tessera::test {
 /// A small Transformer with sizes that divide by nothing and dropout on, and its training.
 class SmallTraining {
  public:
-  static constexpr std::int64_t kBatch = 6, kLength = 5, kVocab = 11;
+  static constexpr std::int64_t kBatch = 6, kLength = 5;
 
-  explicit SmallTraining(DType dtype);
+  explicit SmallTraining(DType dtype, std::int64_t vocab = 11);
 
   const replicate::Task& task() const { return *task_; }
   program::Program compile(const std::string& mesh, const std::string& rules,
@@ -25,6 +25,7 @@ class SmallTraining {
   std::vector<double> run(runtime::Executor& executor, int steps) const;
 
  private:
+  std::int64_t vocab_;
   models::Transformer model_;
   std::unique_ptr<replicate::Task> task_;
 };
