@@ -120,7 +120,10 @@ void EvalConfig::describe(config::Schema& schema) {
   schema.add("eval.every", every, "Steps between evaluations on the validation samples; 0: none.")
       .range(0, kAny)
       .free_key();
-  schema.add("eval.batches", batches, "Batches of an evaluation during training; 0: all samples.")
+  schema
+      .add("eval.batches", batches,
+           "Batches of an evaluation during training; 0: all samples, as `tessera eval` always "
+           "takes.")
       .range(0, kAny)
       .free_key();
 }

@@ -81,7 +81,7 @@ ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file,
              "there are no validation samples: give data.validation or data.validation_fraction");
   session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
   const std::string loaded = load_for_use(*session, weights_of(settings, file));
-  const auto result = evaluate(*session, samples, settings.eval.batches, nullptr);
+  const auto result = evaluate(*session, samples, 0, nullptr);
   if (json) {
     JsonWriter text;
     text.begin_object().key("checkpoint").value(loaded);

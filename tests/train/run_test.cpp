@@ -246,6 +246,19 @@ TEST_CASE_METHOD(Fixture, "A run that diverges stops and leaves good checkpoints
   CHECK(files == losses.size());
 }
 
+TEST_CASE_METHOD(Fixture, "bf16 activations change the loss by less than a hundredth") {
+  std::vector<std::vector<double>> losses;
+  for (const char* dtype : {"f32", "bf16"}) {
+    REQUIRE(run(4, {setting_of_dir(dtype), "--mesh.shape=batch:2,model:2", "--train.steps=40",
+                    "--model.dropout=0", std::string("--train.dtype=") + dtype}) == train::kDone);
+    losses.push_back(values(dtype, "loss"));
+  }
+  REQUIRE(losses[0].size() == 40);
+  CHECK(losses[0].back() < 0.7 * losses[0].front());
+  CHECK(close(losses[1], losses[0], 0.01));
+  CHECK(losses[1] != losses[0]);
+}
+
 TEST_CASE_METHOD(Fixture, "A stop file ends the run with a checkpoint and exit code 0") {
   fs::create_directories(folder / "stopped");
   std::ofstream(folder / "stopfile") << "";

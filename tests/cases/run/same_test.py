@@ -49,8 +49,8 @@ def test_eval_and_sample_agree_on_every_mesh():
                   "--sample.temperature=0.5"]
         text = None
         for mesh, ranks in [("batch:1,model:1", 1)] + MESHES:
-            out = place.run("eval", "--run.dir=run", f"--mesh.shape={mesh}", "--json", ranks=ranks,
-                            expect=0).out
+            out = place.run("eval", "--run.dir=run", f"--mesh.shape={mesh}", "--json",
+                            "--eval.batches=1", "--data.batch=7", ranks=ranks, expect=0).out
             loss = runs.json.loads(out.splitlines()[-1])["validation_loss"]
             runs.check(abs(loss - trained) < 1e-9, mesh, loss, trained)
             sampled = place.run("sample", "--run.dir=run", f"--mesh.shape={mesh}",

@@ -19,7 +19,8 @@ def stop_by(place, when, send, settings=(), ranks=2, expect=85):
     finally:
         if process.poll() is None:
             process.kill()
-    runs.check(process.returncode == expect, "expected", expect, "got", process.returncode, out,
+    codes = expect if isinstance(expect, tuple) else (expect,)
+    runs.check(process.returncode in codes, "expected", expect, "got", process.returncode, out,
                err)
     step = [m["step"] for m in place.metrics("run")][-1] if (
         place.path / "run" / "metrics.jsonl").read_text() else 0
@@ -50,7 +51,10 @@ def test_a_signal_to_any_rank_stops_all():
 
 def test_a_signal_to_the_launcher_reaches_the_run():
     with runs.Place() as place:
-        stop_by(place, after_step(place, 3), lambda p: p.send_signal(signal.SIGUSR1))
+        # MPICH's mpiexec forwards the signal, but now and then loses the ranks' exit code after it.
+        out = stop_by(place, after_step(place, 3), lambda p: p.send_signal(signal.SIGUSR1),
+                      expect=(85, 0))
+        runs.check("stopped by a signal" in out, out)
 
 
 def test_signals_while_starting_evaluating_and_saving():
@@ -120,6 +124,32 @@ def test_a_resumed_run_without_a_new_step_fails():
         place.run("train", *LONG, "--run.walltime=4s", ranks=1, expect=85)
         result = place.run("train", *LONG, "--run.walltime=0.01s", ranks=1, expect=1)
         runs.check("before a single new step" in result.out, result)
+
+
+def test_a_dead_rank_ends_the_job():
+    for rank in (0, 1):
+        with runs.Place() as place:
+            process = place.start("train", *LONG, "--checkpoint.every=2", ranks=2)
+            runs.wait_for_step(place, "run", 5)
+            begin = runs.time.time()
+            to_rank(rank, signal.SIGKILL)(process)
+            out, err = process.communicate(timeout=60)
+            runs.check(process.returncode not in (0, 85), process.returncode, out, err)
+            runs.check(runs.time.time() - begin < 20, "took", runs.time.time() - begin, "s")
+            place.run("train", "--run.dir=run", "--train.resume=auto", "--run.walltime=5s",
+                      "--train.steps=100000", ranks=2, expect=85)
+
+
+def test_the_trace_shows_every_rank():
+    with runs.Place() as place:
+        place.run("train", "--run.dir=run", "--run.trace=trace.json", "--eval.every=6", ranks=2,
+                  expect=0)
+        events = runs.json.loads((place.path / "trace.json").read_text())["traceEvents"]
+        ranks = {event["pid"] if event.get("tid", 0) == 0 else event["tid"] for event in events
+                 if event.get("ph") == "X"}
+        names = " ".join(str(event.get("name")) for event in events)
+        runs.check(len(ranks) >= 2, ranks)
+        runs.check("checkpoint" in names and "evaluation" in names, names[:2000])
 
 
 if __name__ == "__main__":
