@@ -4,10 +4,12 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <thread>
 
 #include "tessera/base/error.hpp"
 
@@ -44,6 +46,8 @@ void abort_job(const std::string& message, int code) {
   std::fflush(stdout);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
+  // A launcher that is told to end the job may drop what it has not yet forwarded.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   if (can_abort_through_mpi()) MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
 }

@@ -24,8 +24,7 @@ std::int64_t parameters(const models::TransformerConfig& config, std::int64_t le
 
 /// The [model] section of a deck under input/.
 models::TransformerConfig deck_model(const std::string& name) {
-  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
-  std::ifstream deck(root / "input" / name);
+  std::ifstream deck(std::filesystem::path(TESSERA_TEST_DECKS) / name);
   REQUIRE(deck.good());
   models::Transformer model;
   config::Schema schema;

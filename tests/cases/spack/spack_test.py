@@ -62,7 +62,8 @@ class Recipe(unittest.TestCase):
         found = re.findall(r"^ *tessera_require\((\w+)",
                            (ROOT / "tools/cmake/TesseraDependencies.cmake").read_text(), re.M)
         package = {"Threads": None, "MPI": "mpi", "HDF5": "hdf5", "Boost": "boost",
-                   "BLAS": "openblas", "Kokkos": "kokkos", "dnnl": "onednn"}
+                   "BLAS": "openblas", "Kokkos": "kokkos", "dnnl": "onednn",
+                   "CUDAToolkit": "kokkos"}  # kokkos+cuda brings it
         depended = {package_of(call[0]) for call in calls("depends_on") if call}
         for name in found:
             if package[name]:

@@ -27,7 +27,9 @@ def main():
                if path.parts[0] == "include" and path.suffix == ".hpp"]
     # Our own folder must not be a system folder: that would silence the warnings.
     libraries = [flag for flag in flags.read_text().split("\n")
-                 if flag and not flag.startswith(f"-isystem{root}/")]
+                 if flag and not flag.startswith(f"-isystem{root}/")
+                 # The compiler's own folder, named again, would come too late for its headers.
+                 and flag != "-isystem/usr/include"]
     command = [*sys.argv[4:], f"-I{root}/include", *libraries]
     if not compile_alone(command, "tessera/no_such_header.hpp"):
         sys.exit("the compiler accepts a header that does not exist")
