@@ -38,6 +38,13 @@ class Backward {
     scores_ = {workspace_.take<T>(rows * columns), columns};
     dscores_ = {workspace_.take<T>(rows * columns), columns};
     delta_ = workspace_.take<T>(rows);
+    for (RightFactor<T>* factor : {&keys_, &values_}) {
+      *factor = RightFactor<T>(workspace_, s.depth, s.keys);
+    }
+    key_rows_ = RightFactor<T>(workspace_, s.keys, s.depth);
+    for (RightFactor<T>* factor : {&query_rows_, &dout_rows_}) {
+      *factor = RightFactor<T>(workspace_, rows, s.depth);
+    }
     if (!narrow) return;
     for (Rows<T>* head : {&k_, &v_, &dk_, &dv_}) {
       *head = {workspace_.take<T>(s.keys * s.depth), s.depth};
@@ -77,6 +84,9 @@ class Backward {
       dk_ = {call_.outputs[kDk].as<T>() + place, ld};
       dv_ = {call_.outputs[kDv].as<T>() + place, ld};
     }
+    keys_.set(k_, true, depth, keys);
+    values_.set(v_, true, depth, keys);
+    key_rows_.set(k_, false, keys, depth);
     for (std::int64_t j = 0; j < keys; ++j) {
       std::fill_n(dk_.from(j).data, depth, T(0));
       std::fill_n(dv_.from(j).data, depth, T(0));
@@ -112,6 +122,8 @@ class Backward {
       out = {call_.inputs[kOut].as<T>() + place, ld};
     }
     row_dots(dout_, out, rows, depth, delta_);
+    query_rows_.set(q_, false, rows, depth);
+    dout_rows_.set(dout_, false, rows, depth);
     if (visible_keys(at_, i + rows - 1) == 0) {
       for (std::int64_t r = 0; r < rows; ++r) std::fill_n(dq_.from(r).data, depth, T(0));
     }
@@ -126,18 +138,14 @@ class Backward {
 
   void differentiate(const AttentionBlock& block, const isa::ScoreMask& mask, const T* lse) {
     const std::int64_t rows = block.rows, columns = block.columns, depth = at_.size.depth;
-    const Rows<T> k = k_.from(block.j), v = v_.from(block.j);
-    multiply(exec_, false, true, rows, columns, depth, at_.scale, constant(q_), constant(k), 0,
-             scores_);
-    multiply(exec_, false, true, rows, columns, depth, 1, constant(dout_), constant(v), 0,
-             dscores_);
+    const std::int64_t j = block.j;
+    keys_.multiply(exec_, rows, columns, depth, at_.scale, q_, false, 0, j, false, scores_);
+    values_.multiply(exec_, rows, columns, depth, 1, dout_, false, 0, j, false, dscores_);
     dscores(score_block(at_, block, scores_), mask, dscores_.data, lse, delta_);
-    multiply(exec_, true, false, columns, depth, rows, 1, constant(scores_), constant(dout_), 1,
-             dv_.from(block.j));
-    multiply(exec_, true, false, columns, depth, rows, at_.scale, constant(dscores_), constant(q_),
-             1, dk_.from(block.j));
-    multiply(exec_, false, false, rows, depth, columns, at_.scale, constant(dscores_), constant(k),
-             block.j == 0 ? 0 : 1, dq_);
+    dout_rows_.multiply(exec_, columns, depth, rows, 1, scores_, true, 0, 0, true, dv_.from(j));
+    query_rows_.multiply(exec_, columns, depth, rows, at_.scale, dscores_, true, 0, 0, true,
+                         dk_.from(j));
+    key_rows_.multiply(exec_, rows, depth, columns, at_.scale, dscores_, false, j, 0, j > 0, dq_);
   }
 
   const device::Exec& exec_;
@@ -146,6 +154,9 @@ class Backward {
   bool narrow_;
   Workspace workspace_;
   Rows<T> scores_, dscores_, k_, v_, dk_, dv_, q_, dout_, dq_;
+  RightFactor<T> keys_, values_;           ///< k and v transposed [depth, keys]
+  RightFactor<T> key_rows_;                ///< k [keys, depth]
+  RightFactor<T> query_rows_, dout_rows_;  ///< the block's q and dout [rows, depth]
   T* delta_;
 };
 

@@ -46,6 +46,8 @@ class Forward {
     maximum_ = workspace_.take<T>(kQueryBlock);
     sum_ = workspace_.take<T>(kQueryBlock);
     rescale_ = workspace_.take<T>(kQueryBlock);
+    keys_ = RightFactor<T>(workspace_, s.depth, s.keys);
+    values_ = RightFactor<T>(workspace_, s.keys, s.depth);
     if (!narrow) return;
     k_ = {workspace_.take<T>(s.keys * s.depth), s.depth};
     v_ = {workspace_.take<T>(s.keys * s.depth), s.depth};
@@ -79,6 +81,8 @@ class Forward {
       k_ = {call_.inputs[1].as<T>() + place, ld};
       v_ = {call_.inputs[2].as<T>() + place, ld};
     }
+    keys_.set(k_, true, at_.size.depth, at_.size.keys);
+    values_.set(v_, false, at_.size.keys, at_.size.depth);
   }
 
   void run_block(std::int64_t batch, std::int64_t head, std::int64_t group, std::int64_t i,
@@ -109,13 +113,13 @@ class Forward {
     std::fill(sum_, sum_ + rows, T(0));
     bool first = true;
     for_each_key_block(at_, i, rows, [&](const AttentionBlock& block) {
-      multiply(exec_, false, true, rows, block.columns, depth, at_.scale, constant(q_),
-               constant(k_.from(block.j)), 0, scores_);
+      keys_.multiply(exec_, rows, block.columns, depth, at_.scale, q_, false, 0, block.j, false,
+                     scores_);
       softmax(score_block(at_, block, scores_), score_mask(at_, batch, head, group, block),
               maximum_, sum_, rescale_);
       if (!first) scale_rows(out_, rows, depth, rescale_);
-      multiply(exec_, false, false, rows, depth, block.columns, 1, constant(scores_),
-               constant(v_.from(block.j)), first ? 0 : 1, out_);
+      values_.multiply(exec_, rows, depth, block.columns, 1, scores_, false, block.j, 0, !first,
+                       out_);
       first = false;
     });
   }
@@ -126,6 +130,8 @@ class Forward {
   bool narrow_;
   Workspace workspace_;
   Rows<T> scores_, k_, v_, q_, out_;
+  RightFactor<T> keys_;    ///< k transposed [depth, keys]
+  RightFactor<T> values_;  ///< v [keys, depth]
   T* maximum_;
   T* sum_;
   T* rescale_;

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/attention.hpp"
 #include "kernels/isa/attention.hpp"
 #include "kernels/isa/convert.hpp"
+#include "kernels/isa/panels.hpp"
 #include "tessera/kernels/gemm.hpp"
 
 /// Pieces that the host's forward and backward attention share.
@@ -61,25 +63,55 @@ inline void store_rows(const Tile& tile, std::int64_t at, std::int64_t ld, std::
   }
 }
 
-/// C [m, n] = alpha op(A) op(B) + beta C, by rows.
+/// The right factor B [k, n] of several products. In f32 it is packed in panels once; blocks are
+/// too small for BLAS to be at its best. In f64 it stays where it lies and goes to BLAS.
 template <class T>
-void multiply(const device::Exec& exec, bool transpose_a, bool transpose_b, std::int64_t m,
-              std::int64_t n, std::int64_t k, double alpha, Rows<const T> a, Rows<const T> b,
-              double beta, Rows<T> c) {
-  Gemm<T> product;
-  product.transpose_a = transpose_a, product.transpose_b = transpose_b;
-  product.m = m, product.n = n, product.k = k;
-  product.alpha = static_cast<T>(alpha), product.beta = static_cast<T>(beta);
-  product.a = a.data, product.lda = a.ld;
-  product.b = b.data, product.ldb = b.ld;
-  product.c = c.data, product.ldc = c.ld;
-  gemm(exec, product);
-}
+class RightFactor {
+ public:
+  RightFactor() = default;
+  /// Room for `k` x `n`.
+  RightFactor(Workspace& workspace, std::int64_t k, std::int64_t n) {
+    if constexpr (std::is_same_v<T, float>) {
+      panels_ = workspace.take<float>(k * program::panel_columns(n));
+    }
+  }
 
-template <class T>
-Rows<const T> constant(Rows<T> rows) {
-  return {rows.data, rows.ld};
-}
+  /// B is `from` [k, n], or if transposed its transpose lies there: [n, k].
+  void set(Rows<T> from, bool transposed, std::int64_t k, std::int64_t n) {
+    from_ = from, transposed_ = transposed, k_ = k;
+    if constexpr (std::is_same_v<T, float>) {
+      TESSERA_ISA_CALL(pack_panels_f32)(panels_, from.data, from.ld, transposed, n, k);
+    }
+  }
+
+  /// C [m, n] (+)= alpha A B[row .. row + k, column .. column + n]; A is stored [m, k], or [k, m].
+  void multiply(const device::Exec& exec, std::int64_t m, std::int64_t n, std::int64_t k,
+                double alpha, Rows<T> a, bool transposed_a, std::int64_t row, std::int64_t column,
+                bool accumulate, Rows<T> c) const {
+    if constexpr (std::is_same_v<T, float>) {
+      TESSERA_ISA_CALL(multiply_panels_f32)
+      (m, n, k, static_cast<float>(alpha), a.data, a.ld, transposed_a, panels_, k_, row, column,
+       c.data, c.ld, accumulate);
+    } else {
+      Gemm<T> product;
+      product.transpose_a = transposed_a, product.transpose_b = transposed_;
+      product.m = m, product.n = n, product.k = k;
+      product.alpha = alpha, product.beta = accumulate ? 1 : 0;
+      product.a = a.data, product.lda = a.ld;
+      product.b =
+          transposed_ ? from_.data + column * from_.ld + row : from_.data + row * from_.ld + column;
+      product.ldb = from_.ld;
+      product.c = c.data, product.ldc = c.ld;
+      gemm(exec, product);
+    }
+  }
+
+ private:
+  Rows<T> from_;
+  bool transposed_ = false;
+  std::int64_t k_ = 0;
+  float* panels_ = nullptr;
+};
 
 /// The queries [i, i + rows) and keys [j, j + columns) that are treated at a time.
 struct AttentionBlock {
@@ -103,6 +135,8 @@ inline std::int64_t score_columns(const Attention& at) {
 template <class T>
 isa::ScoreBlock<T> score_block(const Attention& at, const AttentionBlock& block, Rows<T> scores) {
   static_assert(program::kScoreLanes == isa::kScoreLanes);
+  static_assert(program::kPanelWidth == isa::kPanelWidth);
+  static_assert(program::kKeyBlock % isa::kPanelWidth == 0);
   return {scores.data,   scores.ld, block.rows,
           block.columns, at.causal, at.query_offset + block.i + 1 - at.key_offset - block.j};
 }

@@ -18,6 +18,8 @@ inline constexpr std::int64_t kPanelElements = std::int64_t{1} << 20;
 inline constexpr std::int64_t kQueryBlock = 64;
 inline constexpr std::int64_t kKeyBlock = 512;
 inline constexpr std::int64_t kScoreLanes = 16;
+/// Widest panel of any x86-64 level.
+inline constexpr std::int64_t kPanelWidth = 32;
 
 /// Every part of a workspace starts at a multiple of 64 bytes.
 constexpr std::int64_t round_up_workspace(std::int64_t bytes) {
@@ -51,13 +53,25 @@ constexpr std::int64_t score_block_bytes(DType dtype, const AttentionSize& size)
   return round_up_workspace((dtype == DType::f64 ? 8 : 4) * rows * columns);
 }
 
-/// A block of scores with its rows' statistics; for 16-bit tensors also one head of k and v in f32,
-/// and a block of q and out.
+/// Columns of a right factor that is packed in panels.
+constexpr std::int64_t panel_columns(std::int64_t n) {
+  return (n + kPanelWidth - 1) / kPanelWidth * kPanelWidth;
+}
+
+/// Bytes of one head's keys (or values) packed as a right factor [keys, depth], or transposed.
+constexpr std::int64_t head_panel_bytes(const AttentionSize& size, bool transposed) {
+  return round_up_workspace(4 * (transposed ? size.depth * panel_columns(size.keys)
+                                            : size.keys * panel_columns(size.depth)));
+}
+
+/// A block of scores with its rows' statistics; except in f64 one head of k and v in panels; for
+/// 16-bit tensors also that head in f32, and a block of q and out.
 constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionSize& size) {
   const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
   const std::int64_t rows = std::min(size.queries, kQueryBlock);
   std::int64_t total = score_block_bytes(dtype, size);
   total += 3 * round_up_workspace(bytes * kQueryBlock);
+  if (dtype != DType::f64) total += head_panel_bytes(size, true) + head_panel_bytes(size, false);
   if (dtype == DType::bf16) {
     total += 2 * round_up_workspace(4 * size.keys * size.depth);
     total += 2 * round_up_workspace(4 * rows * size.depth);
@@ -65,13 +79,18 @@ constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionS
   return total;
 }
 
-/// Two such blocks; for each query row the sum of dout times out; for 16-bit tensors one head of k,
-/// v, dk and dv in f32 and a block of q, dout and dq.
+/// Two such blocks; for each query row the sum of dout times out; except in f64 one head of k (both
+/// ways) and v and a block of q and dout in panels; for 16-bit tensors also one head of k, v, dk
+/// and dv in f32 and a block of q, dout and dq.
 constexpr std::int64_t attention_backward_workspace(DType dtype, const AttentionSize& size) {
   const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
   const std::int64_t rows = std::min(size.queries, kQueryBlock);
   std::int64_t total = 2 * score_block_bytes(dtype, size);
   total += round_up_workspace(bytes * size.batch * size.heads * size.group * size.queries);
+  if (dtype != DType::f64) {
+    total += 2 * head_panel_bytes(size, true) + head_panel_bytes(size, false);
+    total += 2 * round_up_workspace(4 * rows * panel_columns(size.depth));
+  }
   if (dtype == DType::bf16) {
     total += 4 * round_up_workspace(4 * size.keys * size.depth);
     total += 3 * round_up_workspace(4 * rows * size.depth);
