@@ -112,11 +112,11 @@ def test_the_stop_file_is_consumed():
 def test_wall_time_and_the_end_of_a_job():
     with runs.Place() as place:
         result = place.run("train", *LONG, "--run.walltime=5s", ranks=2, expect=85)
-        runs.check(result.seconds < 15 and "stopped by the wall time" in result.out, result)
+        runs.check(result.seconds < 30 and "stopped by the wall time" in result.out, result)
     with runs.Place() as place:
         result = place.run("train", *LONG, ranks=2, expect=85,
-                           env={"SLURM_JOB_END_TIME": str(int(runs.time.time()) + 12)})
-        runs.check(result.seconds < 12 and "stopped by the wall time" in result.out, result)
+                           env={"SLURM_JOB_END_TIME": str(int(runs.time.time()) + 20)})
+        runs.check(result.seconds < 20 and "stopped by the wall time" in result.out, result)
 
 
 def test_a_resumed_run_without_a_new_step_fails():
@@ -136,8 +136,11 @@ def test_a_dead_rank_ends_the_job():
             out, err = process.communicate(timeout=60)
             runs.check(process.returncode not in (0, 85), process.returncode, out, err)
             runs.check(runs.time.time() - begin < 20, "took", runs.time.time() - begin, "s")
-            place.run("train", "--run.dir=run", "--train.resume=auto", "--run.walltime=5s",
-                      "--train.steps=100000", ranks=2, expect=85)
+            saved = int(place.checkpoints("run")[-1][5:13])
+            result = place.run("train", "--run.dir=run", "--train.resume=auto",
+                               f"--train.steps={saved + 2}", "--optim.schedule_steps=100000",
+                               ranks=2, expect=0)
+            runs.check(f"at step {saved}" in result.out, saved, result)
 
 
 def test_the_trace_shows_every_rank():
