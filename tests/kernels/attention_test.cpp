@@ -218,6 +218,7 @@ TEST_CASE("attention and its gradients follow the definition") {
       {2, 6, 9, 2, 3, 4, true, 0, 3},  // shared keys, later queries
       {1, 5, 9, 1, 2, 4, false, 0.3},
       {2, 20, 20, 2, 2, 4, true, 0.5},
+      {1, 67, 67, 2, 0, 40, true},  // a depth of several panels, the last one not whole
       {1, 70, 600, 1, 0, 4, true, 0.2, 530},
   };
   test::for_each_variant([&](const std::string& variant) {
