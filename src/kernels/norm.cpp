@@ -120,21 +120,29 @@ double element_at(const void* data, int element, std::int64_t i) {
 }
 
 /// A parameter in the type of computing, `fallback` where it is absent.
-std::vector<double> widened(const void* data, int element, std::int64_t n, double fallback,
-                            bool as_double) {
-  // Doubles are twice as large as floats, so the vector serves for both.
-  std::vector<double> result(static_cast<std::size_t>(n));
-  auto* narrow = reinterpret_cast<float*>(result.data());
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double value = data == nullptr ? fallback : element_at(data, element, i);
-    if (as_double) {
-      result[static_cast<std::size_t>(i)] = value;
-    } else {
-      narrow[i] = static_cast<float>(value);
+class Widened {
+ public:
+  Widened(const void* data, int element, std::int64_t n, double fallback, bool as_double)
+      : as_double_(as_double) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double value = data == nullptr ? fallback : element_at(data, element, i);
+      if (as_double) {
+        wide_.push_back(value);
+      } else {
+        narrow_.push_back(static_cast<float>(value));
+      }
     }
   }
-  return result;
-}
+  const void* data() const {
+    if (as_double_) return wide_.data();
+    return narrow_.data();
+  }
+
+ private:
+  bool as_double_;
+  std::vector<float> narrow_;
+  std::vector<double> wide_;
+};
 
 using IsaFunction = void (*)(const NormPlan&);
 using PortableFunction = void (*)(const device::Exec&, const NormPlan&);
@@ -146,8 +154,8 @@ void launch(const device::Exec& exec, NormPlan plan, IsaFunction host, PortableF
     return;
   }
   const bool as_double = plan.element == kElementF64;
-  const auto scale = widened(plan.scale, plan.scale_element, plan.size, 1.0, as_double);
-  const auto bias = widened(plan.bias, plan.bias_element, plan.size, 0.0, as_double);
+  const Widened scale(plan.scale, plan.scale_element, plan.size, 1.0, as_double);
+  const Widened bias(plan.bias, plan.bias_element, plan.size, 0.0, as_double);
   plan.scale = scale.data();
   plan.bias = bias.data();
   std::vector<double> chunk, total;
