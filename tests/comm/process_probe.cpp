@@ -62,8 +62,10 @@ int wait_for_signal(const comm::Environment& environment, const std::string& fil
     signal = environment.world().max({static_cast<double>(comm::pending_signal())})[0];
     ++step;
   }
-  std::cout << "stopped by " << comm::signal_name(static_cast<int>(signal)) << " at step " << step
-            << std::endl;
+  // One write: the launcher mixes what ranks write at the same time.
+  std::cout << concat("stopped by ", comm::signal_name(static_cast<int>(signal)), " at step ", step,
+                      "\n")
+            << std::flush;
   return 85;
 }
 
