@@ -13,8 +13,14 @@ if(TESSERA_WERROR)
   target_compile_options(tessera_options INTERFACE -Werror)
 endif()
 if(TESSERA_SANITIZE)
-  target_compile_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
-                                                   -fno-sanitize-recover=all)
+  # Only what is tested is instrumented. The tests themselves (TESSERA_PLAIN) are compiled just as in
+  # the preset `test`: half of the build's time, which ccache saves when that preset was built before.
+  set(plain "$<BOOL:$<TARGET_PROPERTY:TESSERA_PLAIN>>")
+  set(checks -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  foreach(flag IN LISTS checks)
+    target_compile_options(tessera_options INTERFACE $<$<NOT:${plain}>:${flag}>)
+  endforeach()
+  target_compile_options(tessera_options INTERFACE $<${plain}:-Werror>)
   target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
 

@@ -37,11 +37,7 @@ function(tessera_test_main name)
   target_compile_definitions(tessera_test_${name} PRIVATE ${tessera_catch_definition})
   target_link_libraries(tessera_test_${name} PRIVATE tessera_lib Catch2::Catch2)
   target_compile_options(tessera_test_${name} PRIVATE -O1)
-  if(TESSERA_SANITIZE)
-    # Catch2's own code is not what is tested, and takes minutes and a gigabyte to compile with checks.
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/${name}.cpp PROPERTIES
-                                COMPILE_OPTIONS -fno-sanitize=all)
-  endif()
+  set_target_properties(tessera_test_${name} PROPERTIES TESSERA_PLAIN ON)
 endfunction()
 
 function(tessera_add_test)
@@ -65,6 +61,7 @@ function(tessera_add_test)
   endif()
   tessera_test_main(${main})
   add_executable(${target} ${arg_SOURCES} $<TARGET_OBJECTS:tessera_test_${main}>)
+  set_target_properties(${target} PROPERTIES TESSERA_PLAIN ON)
   # Catch2's macros cost most of a test's compile time: what is tested is in the optimised library.
   target_compile_options(${target} PRIVATE -O1)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
