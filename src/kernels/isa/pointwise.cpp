@@ -21,6 +21,10 @@ constexpr int64_t kSlotBytes = 128 * 1024;  // all slots
 constexpr int64_t kFirstLevelCache = 24 * 1024;
 /// Rows at least as long are cut into blocks; of shorter ones a block holds several.
 constexpr int64_t kLongRow = 128;
+/// Code at least as long asks for the next block while it computes: the processor's own prefetching
+/// stops where each short run of a block ends.
+constexpr int kLongCode = 4;
+constexpr int64_t kCacheLine = 64;
 
 // Places to which pointers change from block to block, or never.
 constexpr int kOutputPlace = kMaxInputs;
@@ -317,6 +321,16 @@ class Machine {
     }
   }
 
+  /// The first n elements behind the current block.
+  void prefetch(int64_t n) const {
+    for (int i = 0; i < plan_.inputs; ++i) {
+      if (!contiguous_[i]) continue;
+      const int64_t bytes = bytes_of_element(plan_.input[i].element);
+      const char* next = static_cast<const char*>(at_[i]) + block_ * bytes;
+      for (int64_t b = 0; b < n * bytes; b += kCacheLine) __builtin_prefetch(next + b);
+    }
+  }
+
   void run_rows() {
     int64_t index[kMaxPointRank] = {};
     int64_t base[kMaxInputs] = {};
@@ -325,6 +339,8 @@ class Machine {
         const int64_t n = inner() - j < block_ ? inner() - j : block_;
         for (int i = 0; i < plan_.inputs; ++i) point_input(i, base[i] + j * inner_stride(i));
         point_outputs(row + j);
+        const int64_t left = inner() - j - n;
+        if (steps_ >= kLongCode && left > 0) prefetch(left < block_ ? left : block_);
         run_block(row + j, n);
       }
       for (int d = plan_.rank - 2; d >= 0; --d) {
