@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/gemm_parts.hpp"
+#ifdef TESSERA_HAVE_ONEDNN
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include "tessera/base/error.hpp"
+#endif
 
 // Declared here because the cblas.h that is found first may be another library's.
 extern "C" {
@@ -46,10 +52,24 @@ void run(const Gemm<T>& p, MatrixProduct matrix_product, VectorProduct vector_pr
   }
 }
 
+#ifdef TESSERA_HAVE_ONEDNN
+/// oneDNN's row-major sgemm under cblas' signature. One thread, like BLAS: a rank is a core.
+void f32_product(int, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                 const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc) {
+  static const bool one_thread = (omp_set_num_threads(1), true);
+  const auto letter = [](int transpose) { return transpose == kTransposed ? 'T' : 'N'; };
+  const dnnl_status_t status = dnnl_sgemm(letter(transpose_a), letter(transpose_b), m, n, k, alpha,
+                                          a, lda, b, ldb, beta, c, ldc);
+  TESSERA_CHECK(one_thread && status == dnnl_success, "dnnl_sgemm returned ", status);
+}
+#else
+constexpr auto f32_product = cblas_sgemm;
+#endif
+
 }  // namespace
 
 void gemm_blas(const Gemm<float>& product) {
-  run(product, cblas_sgemm, cblas_sgemv);
+  run(product, f32_product, cblas_sgemv);
 }
 void gemm_blas(const Gemm<double>& product) {
   run(product, cblas_dgemm, cblas_dgemv);
