@@ -162,10 +162,12 @@ KOKKOS_INLINE_FUNCTION void run_element(const PointPlan& plan, std::int64_t inde
   for (int k = 0; k < plan.inputs; ++k) reg[k] = load_input<T>(plan.input[k], at[k]);
   for (int i = 0; i < plan.instructions; ++i) {
     const PointInstruction& code = plan.code[i];
-    if (code.op() == PointOp::constant) {
+    // Not code.op(): that is a host function.
+    const auto op = static_cast<PointOp>(code.code);
+    if (op == PointOp::constant) {
       reg[code.to] = static_cast<T>(plan.constant[code.a]);
     } else {
-      reg[code.to] = evaluate(code.op(), reg[code.a], code.reads > 1 ? reg[code.b] : T(0),
+      reg[code.to] = evaluate(op, reg[code.a], code.reads > 1 ? reg[code.b] : T(0),
                               code.reads > 2 ? reg[code.c] : T(0));
     }
   }
