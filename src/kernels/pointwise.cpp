@@ -37,7 +37,7 @@ void read_code(const Attributes& attributes, PointPlan& plan) {
                 " instructions, at most ", kMaxPointInstructions);
   for (int i = 0; i < plan.instructions; ++i) {
     const std::int64_t* word = code.data() + i * kInstructionLength;
-    TESSERA_CHECK(word[0] >= 0 && word[0] <= static_cast<std::int64_t>(PointOp::is_finite),
+    TESSERA_CHECK(word[0] >= 0 && word[0] <= static_cast<std::int64_t>(PointOp::floor),
                   "pointwise: instruction ", word[0]);
     PointInstruction& instruction = plan.code[i];
     instruction.code = static_cast<std::uint8_t>(word[0]);

@@ -144,6 +144,8 @@ KOKKOS_INLINE_FUNCTION T evaluate(PointOp op, T a, T b, T c) {
       return a * b + c;
     case PointOp::is_finite:
       return a - a == T(0) ? T(1) : T(0);
+    case PointOp::floor:
+      return portable::round_down(a);
   }
   return T(0);
 }

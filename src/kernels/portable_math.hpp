@@ -59,6 +59,7 @@ TESSERA_PORTABLE_FUNCTION(error_function, erff, erf)
 TESSERA_PORTABLE_FUNCTION(complement, erfcf, erfc)
 TESSERA_PORTABLE_FUNCTION(square_root, sqrtf, sqrt)
 TESSERA_PORTABLE_FUNCTION(absolute, fabsf, fabs)
+TESSERA_PORTABLE_FUNCTION(round_down, floorf, floor)
 #undef TESSERA_PORTABLE_FUNCTION
 
 KOKKOS_INLINE_FUNCTION float power(float x, float y) {

@@ -73,6 +73,15 @@ Tensor power(Tensor a, Tensor b) {
 Tensor power(Tensor a, double b) {
   return with_constant(PointOp::power, a, b, "power");
 }
+Tensor floor_divide(Tensor a, Tensor b) {
+  return pointwise1({a, b}, [](auto in) { return (in[0] / in[1]).apply(PointOp::floor); },
+                    {.shape = {}, .dtypes = {}, .name = "floor_divide"});
+}
+Tensor modulo(Tensor a, Tensor b) {
+  return pointwise1({a, b},
+                    [](auto in) { return in[0] - in[1] * (in[0] / in[1]).apply(PointOp::floor); },
+                    {.shape = {}, .dtypes = {}, .name = "modulo"});
+}
 Tensor less(Tensor a, Tensor b) {
   return binary(PointOp::less, a, b, "less");
 }
@@ -118,6 +127,19 @@ Tensor negate(Tensor x) {
 }
 Tensor absolute(Tensor x) {
   return unary(PointOp::absolute, x, "absolute");
+}
+Tensor sign(Tensor x) {
+  return pointwise1(
+      {x},
+      [](auto in) {
+        const Value zero = in[0].constant(0);
+        return select(zero.apply(PointOp::less, in[0]), in[0].constant(1),
+                      select(in[0].apply(PointOp::less, zero), in[0].constant(-1), 0.0 * in[0]));
+      },
+      {.shape = {}, .dtypes = {}, .name = "sign"});
+}
+Tensor floor(Tensor x) {
+  return unary(PointOp::floor, x, "floor");
 }
 Tensor square(Tensor x) {
   return unary(PointOp::square, x, "square");

@@ -64,6 +64,7 @@ void Differentiator::step(const PointwiseCode::Instruction& instruction, Value g
     case PointOp::less:
     case PointOp::equal:
     case PointOp::is_finite:
+    case PointOp::floor:
     case PointOp::relu_derivative:
       return;
     case PointOp::copy:

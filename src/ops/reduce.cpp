@@ -67,13 +67,15 @@ std::vector<Tensor> Reduce::gradient(std::span<const Tensor> inputs,
     case Reduction::sum_squares:
       return {pointwise1(
           {x, dy}, [&](std::span<const Value> in) { return 2 * alpha_ * in[0] * in[1]; }, options)};
-    default:
+    default: {
+      const Tensor ties = reduce_sum(equal(x, y), output_);
       return {pointwise1(
-          {x, y, dy},
+          {x, y, dy, ties},
           [](std::span<const Value> in) {
-            return select(in[0].apply(PointOp::equal, in[1]), in[2], in[2].constant(0));
+            return select(in[0].apply(PointOp::equal, in[1]), in[2] / in[3], in[2].constant(0));
           },
           options)};
+    }
   }
 }
 
@@ -112,7 +114,31 @@ Tensor reduce(Reduction reduction, Tensor x, const Shape& output, double alpha,
                         {x}, std::string("reduce_") + name_of_reduction(reduction));
 }
 
+/// Counts the elements that are not 0 (`nonzero`) or 0, and gives 1 where there are some (`wanted`)
+/// or none. Over a cut dim the count is a partial sum, reduced once.
+Tensor counted(Tensor x, const Shape& output, bool nonzero, bool wanted, const char* name) {
+  const DType counts = is_floating(x.dtype()) ? x.dtype() : DType::f32;
+  const auto flag = [=](bool ones_where_nonzero, Value value) {
+    const Value yes = value.constant(1), no = value.constant(0);
+    return ones_where_nonzero ? select(value, yes, no) : select(value, no, yes);
+  };
+  const Tensor flags =
+      pointwise1({x}, [&](std::span<const Value> in) { return flag(nonzero, in[0]); },
+                 {.shape = {}, .dtypes = {counts}, .name = name});
+  return pointwise1({reduce_sum(flags, output)},
+                    [&](std::span<const Value> in) { return flag(wanted, in[0]); },
+                    {.shape = output, .dtypes = {counts}, .name = name});
+}
+
 }  // namespace
+
+Tensor reduce_any(Tensor x, const Shape& output) {
+  return counted(x, output, true, true, "reduce_any");
+}
+
+Tensor reduce_all(Tensor x, const Shape& output) {
+  return counted(x, output, false, false, "reduce_all");
+}
 
 Tensor reduce_sum(Tensor x, const Shape& output, double alpha, std::optional<DType> dtype) {
   if (x.shape() == output && alpha == 1) return dtype ? cast(x, *dtype) : x;

@@ -102,6 +102,8 @@ double reference(PointOp op, double a, double b, double c) {
       return a * b + c;
     case PointOp::is_finite:
       return std::isfinite(a) ? 1 : 0;
+    case PointOp::floor:
+      return std::floor(a);
   }
   return 0;
 }
@@ -122,7 +124,7 @@ TEST_CASE("every instruction computes its function, in f32, f64 and bf16") {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> any(-4, 4);
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-    for (int op = 0; op <= static_cast<int>(PointOp::is_finite); ++op) {
+    for (int op = 0; op <= static_cast<int>(PointOp::floor); ++op) {
       const auto point = static_cast<PointOp>(op);
       if (point == PointOp::constant) continue;
       const bool positive = point == PointOp::sqrt || point == PointOp::rsqrt ||

@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/op_case.hpp"
+#include "tessera/ops/elementwise.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -71,11 +72,57 @@ TEST_CASE("reductions to a scalar, and of nothing") {
   };
   check_op(c);
 
+  c.name = "maximum of every element twice: both share the gradient";
+  c.build = [](Graph&, const std::vector<Tensor>& in) {
+    const Tensor twice = ops::broadcast(in[0], {{"n", 5}, {"m", 3}, {"k", 4}, {"twin", 2}});
+    return ops::reduce_max(twice, {{"n", 5}});
+  };
+  c.reference = [](const Values& values) {
+    std::vector<double> y;
+    for (int n = 0; n < 5; ++n) {
+      const auto first = values.at("x").begin() + 12 * n;
+      y.push_back(*std::max_element(first, first + 12));
+    }
+    return y;
+  };
+  check_op(c);
+
   c.name = "sum of nothing";
   c.inputs = {{"x", {{"n", 0}, {"m", 3}}}};
   c.build = [](Graph&, const std::vector<Tensor>& in) {
     return ops::reduce_sum(in[0], {{"m", 3}});
   };
   c.reference = [](const Values&) { return std::vector<double>(3); };
+  check_op(c);
+}
+
+TEST_CASE("any and all, of i32 and of nothing") {
+  const Shape shape{{"n", 5}, {"m", 3}};
+  OpCase c;
+  c.name = "any + 2 all";
+  c.inputs = {{"x", shape, OpInput::Fill::ids, 2}};
+  c.differentiable = false;
+  c.build = [](Graph&, const std::vector<Tensor>& in) {
+    const Tensor any = ops::reduce_any(in[0], {{"n", 5}}), all = ops::reduce_all(in[0], {{"n", 5}});
+    return ops::cast(ops::add(any, ops::multiply(all, 2)), DType::f64);
+  };
+  c.reference = [=](const Values& values) {
+    std::vector<double> y;
+    for (int n = 0; n < 5; ++n) {
+      bool any = false, all = true;
+      for (int m = 0; m < 3; ++m) {
+        const bool x = values.at("x")[at(shape, {n, m})] != 0;
+        any = any || x;
+        all = all && x;
+      }
+      y.push_back(any + 2.0 * all);
+    }
+    return y;
+  };
+  check_op(c);
+
+  c.inputs = {{"x", {{"n", 5}, {"m", 0}}}};
+  c.partial = false;
+  c.reference = [](const Values&) { return std::vector<double>(5, 2.0); };
   check_op(c);
 }

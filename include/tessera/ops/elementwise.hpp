@@ -23,7 +23,11 @@ Tensor maximum(Tensor a, Tensor b);
 /// a^b; the gradient towards b needs a > 0.
 Tensor power(Tensor a, Tensor b);
 Tensor power(Tensor a, double b);
-/// 1 where a < b (a == b), else 0; no gradient.
+/// floor(a / b), and a - b floor(a / b), which has b's sign. Exact for integers below 2^24 (2^53 in
+/// f64). No gradient flows through the floor.
+Tensor floor_divide(Tensor a, Tensor b);
+Tensor modulo(Tensor a, Tensor b);
+/// 1 where a < b (a == b), else 0; no gradient. More comparisons: ops/compare.hpp.
 Tensor less(Tensor a, Tensor b);
 Tensor equal(Tensor a, Tensor b);
 /// a where condition != 0, else b.
@@ -33,6 +37,10 @@ Tensor is_finite(Tensor x);
 
 Tensor negate(Tensor x);
 Tensor absolute(Tensor x);
+/// -1, 0 or 1; NaN of NaN. Its gradient is zero.
+Tensor sign(Tensor x);
+/// The largest integer that is not above x; no gradient.
+Tensor floor(Tensor x);
 Tensor square(Tensor x);
 Tensor sqrt(Tensor x);
 Tensor rsqrt(Tensor x);

@@ -16,8 +16,12 @@ namespace tessera::ops {
 Tensor reduce_sum(Tensor x, const Shape& output, double alpha = 1, std::optional<DType> dtype = {});
 Tensor reduce_mean(Tensor x, const Shape& output);
 Tensor reduce_sum_squares(Tensor x, const Shape& output);
-/// Gradient: every element that equals the maximum (minimum) gets all of it.
+/// Gradient: the elements that equal the maximum (minimum) share it equally.
 Tensor reduce_max(Tensor x, const Shape& output);
 Tensor reduce_min(Tensor x, const Shape& output);
+/// 1 where some (every) element is not 0, else 0; of nothing 0 (1). x of any dtype; the result is
+/// f32 of i32, else of x's dtype. No gradient.
+Tensor reduce_any(Tensor x, const Shape& output);
+Tensor reduce_all(Tensor x, const Shape& output);
 
 }  // namespace tessera::ops

@@ -45,6 +45,7 @@ enum class PointOp : std::int64_t {
   select,        ///< a != 0 ? b : c
   multiply_add,  ///< a b + c
   is_finite,     ///< 1 if a is finite, else 0
+  floor,         ///< largest integer that is not above a
 };
 
 inline constexpr int kMaxRegisters = 48;

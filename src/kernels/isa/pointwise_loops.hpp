@@ -13,6 +13,13 @@ using program::PointOp;
 /// to[i] = f(a[i], b[i], c[i]); `to` may be exactly one of the operands.
 using Loop = void (*)(void* to, const void* a, const void* b, const void* c, int64_t n);
 
+TESSERA_LANE float round_down(float x) {
+  return __builtin_floorf(x);
+}
+TESSERA_LANE double round_down(double x) {
+  return __builtin_floor(x);
+}
+
 #define TESSERA_POINT_OP(Name, expression)                                                        \
   struct Name {                                                                                   \
     template <class T>                                                                            \
@@ -54,6 +61,7 @@ TESSERA_POINT_OP(Equal, a == b ? T(1) : T(0))
 TESSERA_POINT_OP(Select, a != T(0) ? b : c)
 TESSERA_POINT_OP(MultiplyAdd, a* b + c)
 TESSERA_POINT_OP(IsFinite, absolute(a) < T(__builtin_inf()) ? T(1) : T(0))
+TESSERA_POINT_OP(Floor, round_down(a))
 
 /// Whether each operand is a vector (1) or a scalar (0).
 template <class T, class Op, int A, int B, int C>
@@ -199,6 +207,8 @@ static Loop loop_of(PointOp op, int vectors) {
       return ternary<T, MultiplyAdd>(vectors);
     case PointOp::is_finite:
       return unary<T, IsFinite>();
+    case PointOp::floor:
+      return unary<T, Floor>();
   }
   return nullptr;
 }
