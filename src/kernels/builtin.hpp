@@ -8,12 +8,15 @@ void register_attention_kernels();
 void register_dropout_kernels();
 void register_einsum_kernels();
 void register_embedding_kernels();
+void register_lookup_kernels();
 void register_norm_kernels();
 void register_pointwise_kernels();
 void register_position_kernels();
 void register_random_kernels();
 void register_reduce_kernels();
+void register_scan_kernels();
 void register_shape_kernels();
 void register_softmax_kernels();
+void register_top_k_kernels();
 
 }  // namespace tessera::kernels

@@ -21,6 +21,9 @@ KOKKOS_INLINE_FUNCTION double load(double x) {
 KOKKOS_INLINE_FUNCTION float load(Bf16 x) {
   return to_float(x);
 }
+KOKKOS_INLINE_FUNCTION double load(std::int32_t x) {
+  return static_cast<double>(x);
+}
 KOKKOS_INLINE_FUNCTION void store(float& to, double x) {
   to = static_cast<float>(x);
 }
@@ -29,6 +32,9 @@ KOKKOS_INLINE_FUNCTION void store(double& to, double x) {
 }
 KOKKOS_INLINE_FUNCTION void store(Bf16& to, double x) {
   to = to_bf16(static_cast<float>(x));
+}
+KOKKOS_INLINE_FUNCTION void store(std::int32_t& to, double x) {
+  to = static_cast<std::int32_t>(x);
 }
 
 /// The type in which an element is computed.

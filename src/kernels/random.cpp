@@ -43,7 +43,13 @@ void random_fill(const device::Exec& exec, const Call& call, bool normal) {
   TESSERA_CHECK(is_floating(y.dtype), "random numbers of type ", name_of(y.dtype));
   const double mean = call.attributes.real_or("mean", 0.0);
   const double scale = call.attributes.real_or("scale", 1.0);
-  const RandomPlan plan = plan_random(y, key_of(call.attributes), 0, -1, 0, 0);
+  std::uint64_t key = key_of(call.attributes);
+  if (call.attributes.integer_or("each_step", 0) != 0)
+    key = stream_key(static_cast<std::uint64_t>(call.feeds.step), key);
+  const auto batch_dim = static_cast<int>(call.attributes.integer_or("batch_dim", -1));
+  const RandomPlan plan =
+      plan_random(y, key, 0, batch_dim, call.attributes.integer_or("batch_total", 0),
+                  batch_dim >= 0 ? call.feeds.micro : 0);
   if (plan.runs * plan.length == 0) return;
   if (use_portable()) return portable::random_fill(exec, plan, y, normal, mean, scale);
   const auto draw = normal ? TESSERA_ISA_CALL(normal_draws) : TESSERA_ISA_CALL(uniform_draws);
@@ -82,6 +88,31 @@ void fill(const device::Exec& exec, const Call& call) {
       break;
     default:
       std::fill_n(y.as<float>(), n, static_cast<float>(value));
+  }
+}
+
+template <class E, class Convert>
+void fill_range(const Tile& y, double first, double step, const Convert& convert) {
+  for (std::int64_t i = 0; i < y.extent[0]; ++i)
+    y.as<E>()[i] = convert(first + step * static_cast<double>(i));
+}
+
+void range(const device::Exec& exec, const Call& call) {
+  TESSERA_CHECK(call.input_count == 0 && call.output_count == 1 && call.outputs[0].rank == 1,
+                "range: one output of rank 1");
+  const Tile& y = call.outputs[0];
+  const double step = call.attributes.real("step");
+  const double first = call.attributes.real("start") + step * static_cast<double>(y.offset[0]);
+  if (use_portable()) return portable::range(exec, y, first, step);
+  switch (y.dtype) {
+    case DType::f64:
+      return fill_range<double>(y, first, step, [](double v) { return v; });
+    case DType::bf16:
+      return fill_range<Bf16>(y, first, step, [](double v) { return to_bf16(float(v)); });
+    case DType::i32:
+      return fill_range<std::int32_t>(y, first, step, [](double v) { return std::int32_t(v); });
+    default:
+      return fill_range<float>(y, first, step, [](double v) { return float(v); });
   }
 }
 
@@ -138,6 +169,7 @@ void register_random_kernels() {
   register_kernel("random_normal", random_normal);
   register_kernel("random_uniform", random_uniform);
   register_kernel("fill", fill);
+  register_kernel("range", range);
 }
 
 }  // namespace tessera::kernels

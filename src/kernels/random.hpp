@@ -36,6 +36,8 @@ void dropout(const device::Exec& exec, const RandomPlan& plan, const Tile& x, co
 void random_fill(const device::Exec& exec, const RandomPlan& plan, const Tile& y, bool normal,
                  double mean, double scale);
 void fill(const device::Exec& exec, const Tile& y, double value);
+/// y[i] = first + step i.
+void range(const device::Exec& exec, const Tile& y, double first, double step);
 
 }  // namespace portable
 }  // namespace tessera::kernels

@@ -53,7 +53,27 @@ void fill_elements(const device::Exec& exec, E* y, std::int64_t n, E value) {
       "tessera::kernels::fill", exec, n, KOKKOS_LAMBDA(std::int64_t i) { y[i] = value; });
 }
 
+template <class E>
+void range_elements(const device::Exec& exec, E* y, std::int64_t n, double first, double step) {
+  device::for_each_index(
+      "tessera::kernels::range", exec, n,
+      KOKKOS_LAMBDA(std::int64_t i) { store(y[i], first + step * static_cast<double>(i)); });
+}
+
 }  // namespace
+
+void range(const device::Exec& exec, const Tile& y, double first, double step) {
+  switch (y.dtype) {
+    case DType::f64:
+      return range_elements(exec, y.as<double>(), y.size(), first, step);
+    case DType::bf16:
+      return range_elements(exec, y.as<Bf16>(), y.size(), first, step);
+    case DType::i32:
+      return range_elements(exec, y.as<std::int32_t>(), y.size(), first, step);
+    default:
+      return range_elements(exec, y.as<float>(), y.size(), first, step);
+  }
+}
 
 void dropout(const device::Exec& exec, const RandomPlan& plan, const Tile& x, const Tile& y,
              std::uint64_t threshold, double scale) {

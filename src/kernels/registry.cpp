@@ -19,13 +19,16 @@ void register_builtin_kernels() {
   register_dropout_kernels();
   register_einsum_kernels();
   register_embedding_kernels();
+  register_lookup_kernels();
   register_norm_kernels();
   register_pointwise_kernels();
   register_position_kernels();
   register_random_kernels();
   register_reduce_kernels();
+  register_scan_kernels();
   register_shape_kernels();
   register_softmax_kernels();
+  register_top_k_kernels();
 }
 
 /// Filled on first use. A builtin registration comes back here, so `filled` is set beforehand.

@@ -3,16 +3,20 @@
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/attention.hpp"
+#include "tessera/ops/cumsum.hpp"
 #include "tessera/ops/dropout.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/embedding.hpp"
+#include "tessera/ops/gather.hpp"
 #include "tessera/ops/norm.hpp"
 #include "tessera/ops/pointwise.hpp"
 #include "tessera/ops/positions.hpp"
 #include "tessera/ops/reduce.hpp"
 #include "tessera/ops/shape_ops.hpp"
+#include "tessera/ops/softmax.hpp"
 #include "tessera/ops/softmax_cross_entropy.hpp"
+#include "tessera/ops/top_k.hpp"
 
 using namespace tessera;
 
@@ -119,6 +123,33 @@ TEST_CASE("errors of embedding, norm, loss and attention say what is legal") {
         ops::attention(q, k, c.tensor({{"batch", 2}, {"memory", 5}, {"heads", 3}, {"d", 8}}), {});
       }),
       {"values", "memory:5"}));
+}
+
+TEST_CASE("errors of lookups and orders say what is legal") {
+  Case c;
+  const Tensor x = c.tensor({{"a", 2}, {"b", 3}}), ids = c.tensor({{"n", 5}}, DType::i32);
+  CHECK(ops::gather(x, ids, "b").shape() == Shape{{"n", 5}, {"a", 2}});
+  CHECK(has(message([&] { ops::gather(x, x, "b"); }), {"f32", "i32"}));
+  CHECK(has(message([&] { ops::gather(x, ids, "c"); }), {"'c'", "[a:2, b:3]"}));
+  CHECK(has(message([&] {
+              ops::gather(x, c.tensor({{"b", 3}}, DType::i32), "b");
+            }),
+            {"'b'", "rename"}));
+  CHECK(has(message([&] {
+              ops::gather(x, c.tensor({{"a", 4}}, DType::i32), "b");
+            }),
+            {"'a'", "4", "2"}));
+  CHECK(has(message([&] {
+              ops::scatter_add(x, ids, "b", {{"b", 3}});
+            }),
+            {"[a:2, b:3]", "[n:5]", "[n:5]"}));
+  CHECK(has(message([&] { ops::scatter_add(ids, ids, "b", Shape{{"b", 3}}); }), {"i32", "cast"}));
+  CHECK(has(message([&] { ops::one_hot(ids, {"n", 3}, DType::f32); }), {"'n'", "rename"}));
+  CHECK(has(message([&] { ops::top_k(x, "b", {"k", 4}); }), {"k = 4", "'b'", "3"}));
+  CHECK(has(message([&] { ops::top_k(x, "b", {"a", 1}); }), {"'a'", "another name"}));
+  CHECK(has(message([&] { ops::argmax(ids, "n"); }), {"i32", "cast"}));
+  CHECK(has(message([&] { ops::cumsum(x, "c"); }), {"'c'"}));
+  CHECK(has(message([&] { ops::softmax(x, "c"); }), {"'c'"}));
 }
 
 TEST_CASE("the scoped name of an operation begins the message") {
