@@ -12,6 +12,7 @@ void register_embedding_kernels();
 void register_lookup_kernels();
 void register_norm_kernels();
 void register_pointwise_kernels();
+void register_pool_kernels();
 void register_position_kernels();
 void register_random_kernels();
 void register_reduce_kernels();

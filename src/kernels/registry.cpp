@@ -23,6 +23,7 @@ void register_builtin_kernels() {
   register_lookup_kernels();
   register_norm_kernels();
   register_pointwise_kernels();
+  register_pool_kernels();
   register_position_kernels();
   register_random_kernels();
   register_reduce_kernels();
