@@ -9,6 +9,7 @@
 #include "kernels/isa/attention.hpp"
 #include "kernels/isa/convert.hpp"
 #include "kernels/isa/panels.hpp"
+#include "kernels/workspace.hpp"
 #include "tessera/kernels/gemm.hpp"
 
 /// Pieces that the host's forward and backward attention share.
@@ -21,22 +22,6 @@ struct Rows {
   std::int64_t ld = 0;
 
   Rows from(std::int64_t row) const { return {data + row * ld, ld}; }
-};
-
-/// Hands out parts of the workspace, each at a multiple of 64 bytes.
-class Workspace {
- public:
-  explicit Workspace(void* data) : next_(static_cast<char*>(data)) {}
-
-  template <class T>
-  T* take(std::int64_t elements) {
-    auto* part = reinterpret_cast<T*>(next_);
-    next_ += program::round_up_workspace(elements * static_cast<std::int64_t>(sizeof(T)));
-    return part;
-  }
-
- private:
-  char* next_;
 };
 
 /// Reads rows of f32 or bf16 into f32.

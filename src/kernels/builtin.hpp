@@ -5,12 +5,15 @@
 namespace tessera::kernels {
 
 void register_attention_kernels();
+void register_conv_kernels();
 void register_dropout_kernels();
 void register_einsum_kernels();
 void register_embedding_kernels();
 void register_lookup_kernels();
+void register_group_norm_kernels();
 void register_norm_kernels();
 void register_pointwise_kernels();
+void register_pool_kernels();
 void register_position_kernels();
 void register_random_kernels();
 void register_reduce_kernels();

@@ -16,12 +16,15 @@ using Table = std::map<std::string, Kernel>;
 /// linker.
 void register_builtin_kernels() {
   register_attention_kernels();
+  register_conv_kernels();
   register_dropout_kernels();
   register_einsum_kernels();
   register_embedding_kernels();
   register_lookup_kernels();
+  register_group_norm_kernels();
   register_norm_kernels();
   register_pointwise_kernels();
+  register_pool_kernels();
   register_position_kernels();
   register_random_kernels();
   register_reduce_kernels();

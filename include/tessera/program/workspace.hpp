@@ -112,4 +112,81 @@ constexpr std::int64_t attention_backward_workspace(DType dtype, const Attention
   return total;
 }
 
+/// Local extents of a convolution: x [batch, x, groups, in], filter [taps, groups, in, out],
+/// y [batch, y, groups, out], with three dims of space.
+struct ConvSize {
+  std::int64_t batch = 0;
+  std::int64_t groups = 1;
+  std::int64_t in = 1;
+  std::int64_t out = 1;
+  std::int64_t x[3] = {1, 1, 1};
+  std::int64_t y[3] = {1, 1, 1};
+  std::int64_t taps[3] = {1, 1, 1};
+  std::int64_t stride[3] = {1, 1, 1};
+  std::int64_t dilation[3] = {1, 1, 1};
+};
+
+/// As many images as fit into this are treated at a time, at least one.
+inline constexpr std::int64_t kConvImageBytes = std::int64_t{1} << 20;
+/// Rows of a product that are treated at a time.
+inline constexpr std::int64_t kConvRows = 192;
+
+/// Extent of x that `y` outputs read.
+constexpr std::int64_t conv_reach(const ConvSize& size, int d) {
+  return size.y[d] < 1
+             ? 0
+             : (size.y[d] - 1) * size.stride[d] + (size.taps[d] - 1) * size.dilation[d] + 1;
+}
+/// Extent of y, with what lies outside, that `x` inputs meet.
+constexpr std::int64_t conv_back_reach(const ConvSize& size, int d) {
+  return size.x[d] < 1
+             ? 0
+             : (size.x[d] - 1 + (size.taps[d] - 1) * size.dilation[d]) / size.stride[d] + 1;
+}
+constexpr std::int64_t conv_taps(const ConvSize& size) {
+  return size.taps[0] * size.taps[1] * size.taps[2];
+}
+constexpr std::int64_t conv_element(DType dtype) {
+  return dtype == DType::f64 ? 8 : 4;
+}
+constexpr std::int64_t conv_images(std::int64_t image_bytes) {
+  return round_up_workspace(std::max(image_bytes, kConvImageBytes));
+}
+
+/// `conv`: the filter in panels, padded images, and rows of 16-bit results.
+constexpr std::int64_t conv_workspace(DType dtype, const ConvSize& size) {
+  const std::int64_t image =
+      conv_reach(size, 0) * conv_reach(size, 1) * conv_reach(size, 2) * size.groups * size.in;
+  return conv_element(dtype) * conv_taps(size) * size.groups * size.in * panel_columns(size.out) +
+         conv_images(conv_element(dtype) * image) +
+         round_up_workspace(conv_element(dtype) * kConvRows * size.out);
+}
+
+/// `conv_input_grad`: the same with the filter turned.
+constexpr std::int64_t conv_input_grad_workspace(DType dtype, const ConvSize& size) {
+  const std::int64_t image = conv_back_reach(size, 0) * conv_back_reach(size, 1) *
+                             conv_back_reach(size, 2) * size.groups * size.out;
+  return conv_element(dtype) * conv_taps(size) * size.groups * size.out * panel_columns(size.in) +
+         conv_images(conv_element(dtype) * image) +
+         round_up_workspace(conv_element(dtype) * kConvRows * size.in);
+}
+
+/// Elements of an image's channels turned to planes, columns of one remainder side by side.
+constexpr std::int64_t conv_planes(const ConvSize& size) {
+  const std::int64_t columns = (conv_reach(size, 2) + size.stride[2] - 1) / size.stride[2];
+  return conv_reach(size, 0) * conv_reach(size, 1) * size.stride[2] * columns * size.groups *
+         size.in;
+}
+constexpr std::int64_t conv_pixels(const ConvSize& size) {
+  return size.y[0] * size.y[1] * size.y[2];
+}
+
+/// `conv_filter_grad`: images turned, y's gradient in panels, and a 16-bit result in f32.
+constexpr std::int64_t conv_filter_grad_workspace(DType dtype, const ConvSize& size) {
+  const std::int64_t image = conv_planes(size) + conv_pixels(size) * panel_columns(size.out);
+  return conv_images(conv_element(dtype) * image) + 64 +
+         round_up_workspace(conv_element(dtype) * conv_taps(size) * size.groups * size.in *
+                            size.out);
+}
+
 }  // namespace tessera::program

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/nn/layers.hpp"
+#include "tessera/ops/conv.hpp"
+
+namespace tessera::nn {
+
+struct ConvOptions {
+  /// Variables: `name` [kernel_<dim>…, channels in, channels out] and `name`_bias [channels out].
+  std::string name = "conv";
+  std::int64_t kernel = 3;  ///< taps along each dim of space
+  std::int64_t stride = 1;
+  ops::Padding padding = ops::Padding::same;
+  bool bias = false;
+  Activation activation = Activation::none;
+  double gain = 1;  ///< see fan_in_normal
+};
+
+/// activation(conv(x) + b) over the dims `space` of x [batch…, space…, channels]: from its dim
+/// `channels` to the new dim `fresh`, which must have another name.
+Tensor conv(Tensor x, const std::vector<std::string>& space, const std::string& channels,
+            const Dim& fresh, const ConvOptions& options);
+
+struct BatchNormOptions {
+  std::string name = "norm";
+  double epsilon = 1e-5;
+  /// Share of the running statistics that a step keeps.
+  double momentum = 0.9;
+  bool training = true;  ///< else with the running statistics
+};
+
+/// Batch norm with scale and bias over all dims of x but `channels` and `kept` (a dim of replicas
+/// whose statistics stay apart; the running ones are their mean). Variables under scope `name`:
+/// scale, bias, running_mean and running_variance, the last two of kind state; in training they
+/// move towards this section's statistics, so with micro-batches towards the last one's.
+Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions& options,
+                  const std::vector<std::string>& kept = {});
+
+}  // namespace tessera::nn

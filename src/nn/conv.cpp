@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/nn/conv.hpp"
+
+#include <algorithm>
+
+#include "tessera/nn/weights.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/group_norm.hpp"
+#include "tessera/ops/pointwise.hpp"
+#include "tessera/ops/reduce.hpp"
+
+namespace tessera::nn {
+
+Tensor conv(Tensor x, const std::vector<std::string>& space, const std::string& channels,
+            const Dim& fresh, const ConvOptions& options) {
+  std::vector<ops::ConvDim> dims;
+  std::vector<Dim> filter;
+  for (const auto& name : space) {
+    dims.push_back({.dim = name, .kernel = "kernel_" + name, .stride = options.stride});
+    filter.push_back({"kernel_" + name, options.kernel});
+  }
+  filter.push_back(x.shape()[x.shape().index_of(channels)]);
+  const Initializer initializer = fan_in_normal(filter, options.gain);
+  filter.push_back(fresh);
+  const Tensor w = weight(x.graph(), options.name, Shape(filter), x.dtype(), initializer);
+  const Tensor y = ops::conv(x, ops::cast(w, x.dtype()), std::move(dims), options.padding);
+  if (!options.bias && options.activation == Activation::none) return y;
+  std::vector<Tensor> inputs{y};
+  if (options.bias)
+    inputs.push_back(weight(x.graph(), options.name + "_bias", Shape{fresh}, x.dtype(),
+                            Initializer::constant(0), false));
+  return ops::pointwise1(inputs,
+                         [&](std::span<const ops::Value> in) {
+                           return activate(in.size() == 2 ? in[0] + in[1] : in[0],
+                                           options.activation);
+                         },
+                         {.shape = y.shape(), .dtypes = {x.dtype()}, .name = options.name});
+}
+
+namespace {
+
+/// A running statistic under the open scopes, read; it moves to `now` where that is given.
+Tensor running(Graph& graph, const std::string& name, const Shape& shape, DType dtype,
+               double first) {
+  Variable variable;
+  variable.name = name;
+  variable.spec = {shape, dtype};
+  variable.kind = Variable::Kind::state;
+  variable.initializer = Initializer::constant(first);
+  return graph.variable(std::move(variable));
+}
+
+void move_towards(Graph& graph, const std::string& name, Tensor old, Tensor now, double keep) {
+  const Tensor mean = ops::reduce_mean(now, old.shape());
+  graph.assign(graph.scoped(name),
+               ops::add(ops::multiply(old, keep), ops::multiply(mean, 1 - keep)));
+}
+
+}  // namespace
+
+Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions& options,
+                  const std::vector<std::string>& kept) {
+  Graph& graph = x.graph();
+  const Graph::Scope scope(graph, options.name);
+  const Shape line{x.shape()[x.shape().index_of(channels)]};
+  const Tensor scale = weight(graph, "scale", line, x.dtype(), Initializer::constant(1), false);
+  const Tensor bias = weight(graph, "bias", line, x.dtype(), Initializer::constant(0), false);
+  const DType dtype = scale.dtype();
+  const Tensor mean = running(graph, "running_mean", line, dtype, 0);
+  const Tensor variance = running(graph, "running_variance", line, dtype, 1);
+  if (!options.training) {
+    return ops::pointwise1(
+        {x, mean, variance, scale, bias},
+        [&](std::span<const ops::Value> in) {
+          return (in[0] - in[1]) * (in[2] + options.epsilon).apply(ops::PointOp::rsqrt) * in[3] +
+                 in[4];
+        },
+        {.shape = x.shape(), .dtypes = {x.dtype()}, .name = "running_norm"});
+  }
+  std::vector<std::string> over;
+  for (const auto& dim : x.shape())
+    if (dim.name != channels && std::find(kept.begin(), kept.end(), dim.name) == kept.end())
+      over.push_back(dim.name);
+  const auto normal = ops::group_norm(x, over, {channels}, scale, bias, options.epsilon);
+  move_towards(graph, "running_mean", mean, normal.mean, options.momentum);
+  move_towards(graph, "running_variance", variance, normal.variance, options.momentum);
+  return normal.value;
+}
+
+}  // namespace tessera::nn

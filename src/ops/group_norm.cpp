@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/ops/group_norm.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+#include "tessera/ops/einsum.hpp"
+#include "tessera/ops/install.hpp"
+#include "tessera/ops/strategies.hpp"
+#include "tessera/program/emitter.hpp"
+
+namespace tessera::ops {
+namespace {
+
+/// Roles of x's dims, in the order in which they lie: kept without parameters, normalised without,
+/// kept with, normalised with (kernels/README.md).
+enum Role : std::int64_t { kOuter, kBefore, kKept, kAfter };
+
+struct GroupNormOptions {
+  std::vector<std::int64_t> roles;
+  double epsilon = 0;
+  bool scale = false;
+  bool bias = false;
+
+  bool is_over(int dim) const {
+    const auto role = roles[static_cast<std::size_t>(dim)];
+    return role == kBefore || role == kAfter;
+  }
+  bool has_parameters(int dim) const { return roles[static_cast<std::size_t>(dim)] >= kKept; }
+};
+
+Attributes attributes_of(const GroupNormOptions& options) {
+  return {{"roles", options.roles},
+          {"epsilon", options.epsilon},
+          {"scale", static_cast<std::int64_t>(options.scale)},
+          {"bias", static_cast<std::int64_t>(options.bias)}};
+}
+
+template <class Keep>
+Shape filtered(const Shape& shape, const Keep& keep) {
+  std::vector<Dim> dims;
+  for (int d = 0; d < shape.rank(); ++d)
+    if (keep(d)) dims.push_back(shape[d]);
+  return Shape(std::move(dims));
+}
+
+Shape statistics_shape(const GroupNormOptions& options, const Shape& x) {
+  return filtered(x, [&](int d) { return !options.is_over(d); });
+}
+Shape parameter_shape(const GroupNormOptions& options, const Shape& x) {
+  return filtered(x, [&](int d) { return options.has_parameters(d); });
+}
+
+/// Mesh dims that cut a dim over which is normalised, in the order of dims and of their cuts.
+std::vector<int> cuts_of(const GroupNormOptions& options, const program::Buffer& x) {
+  std::vector<int> cuts;
+  for (int d = 0; d < x.spec.shape.rank(); ++d) {
+    if (!options.is_over(d)) continue;
+    const auto of_dim = mesh_dims_of(x.placement, d);
+    cuts.insert(cuts.end(), of_dim.begin(), of_dim.end());
+  }
+  return cuts;
+}
+
+/// Statistics' dims with `fresh` behind them.
+Shape with_last(const Shape& shape, const Dim& fresh) {
+  std::vector<Dim> dims = shape.dims();
+  dims.push_back(fresh);
+  return Shape(std::move(dims));
+}
+
+std::vector<Strategy> group_norm_strategies(const StrategyContext& context) {
+  std::vector<Strategy> strategies;
+  for (const auto& cut : candidate_cuts(context))
+    strategies.push_back({states_under(cut, context.inputs), states_under(cut, context.outputs)});
+  return strategies;
+}
+
+/// dy, x, [scale], mean, variance -> dx, [dscale], [dbias].
+class GroupNormGradient : public Operation {
+ public:
+  explicit GroupNormGradient(GroupNormOptions options) : options_(std::move(options)) {}
+  std::string type() const override { return "group_norm_gradient"; }
+  Attributes attributes() const override { return attributes_of(options_); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
+    const TensorSpec& x = inputs[1];
+    std::vector<TensorSpec> outputs{x};
+    outputs.resize(
+        1 + static_cast<std::size_t>(options_.scale) + static_cast<std::size_t>(options_.bias),
+        {parameter_shape(options_, x.shape), statistics_dtype(x.dtype)});
+    return outputs;
+  }
+  std::vector<Strategy> strategies(const StrategyContext& context) const override {
+    auto strategies = group_norm_strategies(context);
+    // Gradients of parameters are sums over what x has and they have not.
+    for (auto& strategy : strategies)
+      for (std::size_t i = 1; i < strategy.outputs.size(); ++i)
+        if (strategy.outputs[i].is_replicated()) strategy.outputs[i] = State::partial_sum();
+    return strategies;
+  }
+  void lower(program::Emitter& emitter) const override;
+  double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
+    return 12.0 * static_cast<double>(inputs[1].size());
+  }
+
+ private:
+  GroupNormOptions options_;
+};
+
+void GroupNormGradient::lower(program::Emitter& emitter) const {
+  std::vector<program::BufferId> inputs;
+  for (int i = 0; i < emitter.inputs(); ++i) inputs.push_back(emitter.input(i));
+  const auto x = emitter.buffer(inputs[1]);
+  const Shape statistics = statistics_shape(options_, x.spec.shape);
+  const Shape sums_shape = with_last(statistics, {"_sum", 2});
+  const auto sums = emitter.temporary("sums", {sums_shape, statistics_dtype(x.spec.dtype)},
+                                      mapped(x.placement, dim_map(x.spec.shape, sums_shape)));
+  std::vector<program::BufferId> outputs{sums};
+  for (int i = 1; i < emitter.outputs(); ++i) outputs.push_back(emitter.output(i));
+  Attributes attributes = attributes_of(options_);
+  program::Emitter::KernelOptions kernel;
+  kernel.flops = 6.0 * static_cast<double>(emitter.local_shape(inputs[1]).size());
+  emitter.kernel("group_norm_backward_sums", attributes, inputs, outputs, kernel);
+  emitter.all_reduce(program::ReduceOp::sum, cuts_of(options_, x), {sums});
+  attributes.set("size", x.spec.shape.size() / std::max<std::int64_t>(1, statistics.size()));
+  inputs.push_back(sums);
+  emitter.kernel("group_norm_backward_apply", attributes, inputs, {emitter.output(0)}, kernel);
+}
+
+/// x, [scale], [bias] -> y, mean, variance.
+class GroupNorm : public Operation {
+ public:
+  explicit GroupNorm(GroupNormOptions options) : options_(std::move(options)) {}
+  std::string type() const override { return "group_norm"; }
+  Attributes attributes() const override { return attributes_of(options_); }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
+    const TensorSpec& x = inputs[0];
+    const Shape line = parameter_shape(options_, x.shape);
+    for (const auto& operand : inputs.subspan(1))
+      check_user(operand.shape == line, "group_norm: scale or bias is ", operand.shape.to_string(),
+                 ", it must be ", line.to_string());
+    const TensorSpec statistic{statistics_shape(options_, x.shape), statistics_dtype(x.dtype)};
+    return {x, statistic, statistic};
+  }
+  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                               std::span<const Tensor> output_gradients) const override {
+    TESSERA_CHECK(output_gradients[0] && !output_gradients[1] && !output_gradients[2],
+                  "the statistics of a group norm have no gradient");
+    std::vector<Tensor> operands{output_gradients[0], inputs[0]};
+    if (options_.scale) operands.push_back(inputs[1]);
+    operands.insert(operands.end(), outputs.begin() + 1, outputs.end());
+    return inputs[0].graph().add(std::make_shared<GroupNormGradient>(options_), operands);
+  }
+  std::vector<Strategy> strategies(const StrategyContext& context) const override {
+    return group_norm_strategies(context);
+  }
+  void lower(program::Emitter& emitter) const override;
+  double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
+    return 8.0 * static_cast<double>(inputs[0].size());
+  }
+
+ private:
+  GroupNormOptions options_;
+};
+
+void GroupNorm::lower(program::Emitter& emitter) const {
+  const auto x = emitter.buffer(emitter.input(0));
+  const Shape& shape = x.spec.shape;
+  const Attributes attributes = attributes_of(options_);
+  const auto cuts = cuts_of(options_, x);
+  // One part for each piece of the dims that are normalised over: a dim of parts for each mesh dim
+  // that cuts them.
+  std::vector<Dim> dims = with_last(statistics_shape(options_, shape), {"_moment", 3}).dims();
+  for (auto m = cuts.rbegin(); m != cuts.rend(); ++m)
+    dims.insert(dims.begin(), {"_parts_" + emitter.mesh()[*m].name, emitter.mesh()[*m].size});
+  if (cuts.empty()) dims.insert(dims.begin(), {"_parts", 1});
+  const Shape moments_shape(std::move(dims));
+  Placement placement = mapped(x.placement, dim_map(shape, moments_shape));
+  for (std::size_t i = 0; i < cuts.size(); ++i)
+    placement[cuts[i]] = State::split(static_cast<int>(i));
+  auto moments =
+      emitter.temporary("moments", {moments_shape, statistics_dtype(x.spec.dtype)}, placement);
+  program::Emitter::KernelOptions kernel;
+  kernel.flops = 4.0 * static_cast<double>(emitter.local_shape(emitter.input(0)).size());
+  emitter.kernel("group_norm_moments", attributes, {emitter.input(0)}, {moments}, kernel);
+  for (auto m = cuts.rbegin(); m != cuts.rend(); ++m)
+    moments = emitter.relayout(moments, *m, State::replicated());
+  emitter.kernel("group_norm_merge", {}, {moments}, {emitter.output(1), emitter.output(2)});
+  std::vector<program::BufferId> operands;
+  for (int i = 0; i < emitter.inputs(); ++i) operands.push_back(emitter.input(i));
+  operands.push_back(emitter.output(1));
+  operands.push_back(emitter.output(2));
+  emitter.kernel("group_norm_apply", attributes, operands, {emitter.output(0)}, kernel);
+}
+
+bool lists(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+Normalised group_norm(Tensor x, const std::vector<std::string>& over,
+                      const std::vector<std::string>& parameters, Tensor scale, Tensor bias,
+                      double epsilon) {
+  install();
+  check_user(is_floating(x.dtype()), "group_norm: '", x.name(), "' has dtype ", name_of(x.dtype()),
+             "; cast it to a floating one first");
+  check_user(!over.empty(), "group_norm of '", x.name(), "' over no dims");
+  for (const auto* names : {&over, &parameters})
+    for (const auto& name : *names) x.shape().index_of(name);
+  std::vector<std::pair<std::int64_t, Dim>> dims;
+  for (const auto& dim : x.shape()) {
+    const bool is_over = lists(over, dim.name), has = lists(parameters, dim.name);
+    dims.emplace_back(has ? (is_over ? kAfter : kKept) : (is_over ? kBefore : kOuter), dim);
+  }
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  GroupNormOptions options;
+  std::vector<Dim> ordered;
+  for (const auto& [role, dim] : dims) {
+    options.roles.push_back(role);
+    ordered.push_back(dim);
+  }
+  options.epsilon = epsilon;
+  options.scale = static_cast<bool>(scale);
+  options.bias = static_cast<bool>(bias);
+  const Shape order(ordered);
+  const Shape line = parameter_shape(options, order);
+  std::vector<Tensor> inputs{einsum({x}, order)};
+  if (scale) inputs.push_back(einsum({scale}, line));
+  if (bias) inputs.push_back(einsum({bias}, line));
+  const auto outputs = x.graph().add(std::make_shared<GroupNorm>(std::move(options)), inputs);
+  return {einsum({outputs[0]}, x.shape()), outputs[1], outputs[2]};
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cmath>
+#include <random>
+
+#include "kernels/support.hpp"
+#include "support/catch.hpp"
+
+using namespace tessera;
+using test::TestTensor;
+
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+constexpr double kEpsilon = 1e-4;
+
+/// x [outer, before, kept, after].
+struct Case {
+  std::int64_t outer, before, kept, after;
+  bool scale, bias;
+
+  Numbers shape() const { return {outer, before, kept, after}; }
+  std::int64_t line() const { return kept * after; }
+  std::int64_t group(std::int64_t i) const {
+    return i / (before * line()) * kept + i % line() / after;
+  }
+  Attributes attributes() const {
+    return {{"roles", Numbers{0, 1, 2, 3}},
+            {"epsilon", kEpsilon},
+            {"scale", std::int64_t{scale}},
+            {"bias", std::int64_t{bias}},
+            {"size", before * after}};
+  }
+};
+
+double tolerance(DType dtype) {
+  return dtype == DType::f64 ? 1e-11 : dtype == DType::f32 ? 3e-5 : 0.04;
+}
+
+void check(const TestTensor& found, const std::vector<double>& expected, double tolerance) {
+  for (std::int64_t i = 0; i < found.size(); ++i) {
+    const double want = expected[static_cast<std::size_t>(i)];
+    REQUIRE(std::abs(found.get(i) - want) <= tolerance * (1 + std::abs(want)));
+  }
+}
+
+/// y, dx, dscale and dbias by their formulas in double.
+struct Reference {
+  std::vector<double> y, dx, dscale, dbias, mean, variance;
+
+  Reference(const Case& c, const TestTensor& x, const TestTensor& dy, const TestTensor& scale,
+            const TestTensor& bias) {
+    const auto n = static_cast<double>(c.before * c.after);
+    const auto groups = static_cast<std::size_t>(c.outer * c.kept);
+    mean.resize(groups), variance.resize(groups);
+    dscale.resize(static_cast<std::size_t>(c.line())), dbias = dscale;
+    std::vector<double> sum(groups), sum_x(groups);
+    const auto group = [&](std::int64_t i) { return static_cast<std::size_t>(c.group(i)); };
+    for (std::int64_t i = 0; i < x.size(); ++i) mean[group(i)] += x.get(i) / n;
+    for (std::int64_t i = 0; i < x.size(); ++i)
+      variance[group(i)] += std::pow(x.get(i) - mean[group(i)], 2) / n;
+    const auto normal = [&](std::int64_t i) {
+      return (x.get(i) - mean[group(i)]) / std::sqrt(variance[group(i)] + kEpsilon);
+    };
+    const auto factor = [&](std::int64_t i) { return c.scale ? scale.get(i % c.line()) : 1.0; };
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      const auto j = static_cast<std::size_t>(i % c.line());
+      y.push_back(normal(i) * factor(i) + (c.bias ? bias.get(i % c.line()) : 0));
+      dscale[j] += dy.get(i) * normal(i);
+      dbias[j] += dy.get(i);
+      sum[group(i)] += dy.get(i) * factor(i) / n;
+      sum_x[group(i)] += dy.get(i) * factor(i) * normal(i) / n;
+    }
+    for (std::int64_t i = 0; i < x.size(); ++i)
+      dx.push_back((dy.get(i) * factor(i) - sum[group(i)] - normal(i) * sum_x[group(i)]) /
+                   std::sqrt(variance[group(i)] + kEpsilon));
+  }
+};
+
+std::vector<Case> cases() {
+  return {{1, 300, 37, 1, true, true}, {3, 5, 4, 6, true, true},    {2, 7, 3, 1, false, false},
+          {1, 1, 5, 800, true, false}, {1, 2, 5000, 1, true, true}, {0, 3, 2, 2, true, true}};
+}
+
+}  // namespace
+
+TEST_CASE("group norm kernels equal their formulas in double") {
+  for (const Case& c : cases()) {
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+      TestTensor x(dtype, c.shape()), dy = x, y = x, dx = x;
+      TestTensor scale(dtype, {c.line()}), bias = scale;
+      TestTensor dscale(wide, {c.line()}), dbias = dscale;
+      TestTensor moments(wide, {1, c.outer, c.kept, 3}), sums(wide, {c.outer, c.kept, 2});
+      TestTensor mean(wide, {c.outer, c.kept}), variance = mean;
+      std::mt19937 random(7);
+      std::normal_distribution<double> normal(0.3, 1);
+      for (TestTensor* t : {&x, &dy, &scale, &bias}) t->fill([&](auto) { return normal(random); });
+      const Reference want(c, x, dy, scale, bias);
+      test::for_each_variant([&](const std::string& variant) {
+        INFO(variant << ", " << name_of(dtype) << ", " << c.outer << " " << c.before << " "
+                     << c.kept << " " << c.after);
+        std::vector<kernels::Tile> inputs{x.tile()}, gradients;
+        if (c.scale) inputs.push_back(scale.tile()), gradients.push_back(dscale.tile());
+        if (c.bias) inputs.push_back(bias.tile()), gradients.push_back(dbias.tile());
+        test::run_kernel("group_norm_moments", c.attributes(), {x.tile()}, {moments.tile()});
+        test::run_kernel("group_norm_merge", {}, {moments.tile()}, {mean.tile(), variance.tile()});
+        inputs.push_back(mean.tile()), inputs.push_back(variance.tile());
+        test::run_kernel("group_norm_apply", c.attributes(), inputs, {y.tile()});
+        inputs = {dy.tile(), x.tile()};
+        if (c.scale) inputs.push_back(scale.tile());
+        inputs.push_back(mean.tile()), inputs.push_back(variance.tile());
+        gradients.insert(gradients.begin(), sums.tile());
+        test::run_kernel("group_norm_backward_sums", c.attributes(), inputs, gradients);
+        inputs.push_back(sums.tile());
+        test::run_kernel("group_norm_backward_apply", c.attributes(), inputs, {dx.tile()});
+        check(mean, want.mean, tolerance(wide));
+        check(variance, want.variance, tolerance(wide));
+        check(y, want.y, tolerance(dtype));
+        check(dx, want.dx, 2 * tolerance(dtype));
+        if (c.scale) check(dscale, want.dscale, 10 * tolerance(wide));
+        if (c.bias) check(dbias, want.dbias, 10 * tolerance(wide));
+      });
+    }
+  }
+}
+
+TEST_CASE("moments of parts merge to those of the whole; empty parts and a large mean do no harm") {
+  const Case c{1, 96, 3, 1, false, false};
+  TestTensor x(DType::f32, c.shape());
+  x.fill([](std::int64_t i) { return 5000.0 + (i / 3 % 2 == 0 ? 0.5 : -0.5); });
+  test::for_each_variant([&](const std::string& variant) {
+    INFO(variant);
+    TestTensor moments(DType::f32, {3, 1, 3, 3}), mean(DType::f32, {1, 3}), variance = mean;
+    const Numbers borders{0, 41, 41, 96};
+    for (std::size_t p = 0; p < 3; ++p) {
+      TestTensor part(DType::f32, {1, borders[p + 1] - borders[p], 3, 1});
+      part.fill([&](std::int64_t i) { return x.get(borders[p] * 3 + i); });
+      TestTensor own(DType::f32, {1, 1, 3, 3});
+      test::run_kernel("group_norm_moments", c.attributes(), {part.tile()}, {own.tile()});
+      for (std::int64_t i = 0; i < 9; ++i)
+        moments.set(9 * static_cast<std::int64_t>(p) + i, own.get(i));
+    }
+    test::run_kernel("group_norm_merge", {}, {moments.tile()}, {mean.tile(), variance.tile()});
+    for (std::int64_t i = 0; i < 3; ++i) {
+      CHECK(std::abs(mean.get(i) - 5000) < 1e-3);
+      CHECK(std::abs(variance.get(i) - 0.25) < 1e-5);
+    }
+  });
+}
