@@ -23,7 +23,7 @@ namespace {
 
 using config::CommandLine;
 
-const std::vector<std::string> kVerbsOnRanks{"train", "eval", "sample"};
+const std::vector<std::string> kVerbsOnRanks{"train", "eval", "sample", "calibrate"};
 const std::vector<std::string> kVerbsWithoutRanks{"plan", "inspect", "help"};
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -57,8 +57,10 @@ CommandLine read_command_line(int argc, char** argv, bool is_root) {
 
 const std::string& only_file(const CommandLine& line) {
   check_user(line.files.size() == 1, "tessera ", line.verb, " needs one ",
-             line.verb == "inspect" ? "checkpoint" : "deck", ", and was given ",
-             line.files.empty() ? "none" : join(line.files, " "));
+             line.verb == "inspect"     ? "checkpoint"
+             : line.verb == "calibrate" ? "file to write"
+                                        : "deck",
+             ", and was given ", line.files.empty() ? "none" : join(line.files, " "));
   return line.files.front();
 }
 
@@ -137,13 +139,14 @@ int App::run_on_ranks(const std::string& verb, int argc, char** argv) const {
     const device::Runtime runtime(argc, argv, environment.local_rank(),
                                   environment.ranks_on_node());
     agree_on_isa(environment.world());
-    // 3. The deck.
+    const auto backend = train::mpi_backend(environment);
     const CommandLine line = read_command_line(argc, argv, environment.rank() == 0);
     check_flags(line,
                 verb == "eval" ? std::vector<std::string>{"json"} : std::vector<std::string>{});
+    if (verb == "calibrate") return train::run_calibrate(*backend, only_file(line), std::cout);
+    // 3. The deck.
     const auto settings = read_settings(environment.world(), line, models_);
     // 4. The verb: mesh, program, data, steps.
-    const auto backend = train::mpi_backend(environment);
     return run_verb(line, *backend, *settings);
   } catch (const UserError& error) {
     // The same on all ranks: phases that fail on one rank alone end in an agreement.

@@ -123,9 +123,52 @@ BytesPerRank memory_of(const program::Program& program) {
   return bytes;
 }
 
+void write_mesh_dims(JsonWriter& json, const std::vector<int>& mesh_dims, const MeshShape& mesh) {
+  json.key("mesh_dims").begin_array();
+  for (int m : mesh_dims) json.value(mesh[m].name);
+  json.end_array();
+}
+
+void write_prediction(JsonWriter& json, const Report& report, const MeshShape& mesh) {
+  const Prediction& seconds = *report.predicted;
+  json.key("predicted_step_s").value(seconds.step);
+  json.key("predicted").begin_object().key("machine").value(report.machine);
+  json.key("compute_s").value(seconds.compute);
+  json.key("communication_s").value(seconds.communication);
+  json.key("exposed_s").value(seconds.exposed).key("host_s").value(seconds.host);
+  json.key("by_mesh_dims").begin_array();
+  for (const auto& [mesh_dims, part] : seconds.by_mesh_dims) {
+    json.begin_object();
+    write_mesh_dims(json, mesh_dims, mesh);
+    json.key("seconds").value(part).end_object();
+  }
+  json.end_array().key("by_kernel").begin_object();
+  for (const auto& [kind, part] : seconds.by_kind) json.key(kind).value(part);
+  json.end_object().end_object();
+}
+
 std::string line(const std::string& name, const std::string& value) {
   char text[256];
   std::snprintf(text, sizeof text, "  %-26s %s\n", name.c_str(), value.c_str());
+  return text;
+}
+
+std::string seconds_text(double seconds) {
+  char text[64];
+  std::snprintf(text, sizeof text, seconds < 1 ? "%.3f ms" : "%.3f s",
+                seconds < 1 ? 1e3 * seconds : seconds);
+  return text;
+}
+
+std::string prediction_table(const Report& report, const MeshShape& mesh) {
+  const Prediction& seconds = *report.predicted;
+  std::string text = "predicted step on " + report.machine + "\n";
+  text += line("compute", seconds_text(seconds.compute));
+  for (const auto& [mesh_dims, part] : seconds.by_mesh_dims)
+    text += line("communication " + mesh_dims_text(mesh_dims, mesh), seconds_text(part));
+  text += line("exposed communication", seconds_text(seconds.exposed));
+  text += line("host", seconds_text(seconds.host));
+  text += line("step", seconds_text(seconds.step));
   return text;
 }
 
@@ -158,9 +201,7 @@ Report report(const program::Program& program, const std::vector<SectionRuns>& s
   return report;
 }
 
-std::string to_json(const Report& report, const MeshShape& mesh) {
-  JsonWriter json;
-  json.begin_object();
+void write_report(JsonWriter& json, const Report& report, const MeshShape& mesh) {
   json.key("mesh").value(report.mesh).key("ranks").value(report.ranks);
   json.key("parameters").value(report.parameters);
   const auto& bytes = report.bytes_per_rank;
@@ -175,15 +216,21 @@ std::string to_json(const Report& report, const MeshShape& mesh) {
   for (const auto& row : report.collectives) {
     json.begin_object();
     json.key("section").value(row.section).key("op").value(name_of(row.op));
-    json.key("mesh_dims").begin_array();
-    for (int m : row.mesh_dims) json.value(mesh[m].name);
-    json.end_array();
+    write_mesh_dims(json, row.mesh_dims, mesh);
     json.key("count").value(row.count).key("bytes").value(row.bytes);
     json.key("bytes_all_ranks").value(row.bytes_all_ranks);
     if (row.op == CollectiveKind::neighbour_exchange) json.key("messages").value(row.messages);
     json.end_object();
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (report.predicted) write_prediction(json, report, mesh);
+}
+
+std::string to_json(const Report& report, const MeshShape& mesh) {
+  JsonWriter json;
+  json.begin_object();
+  write_report(json, report, mesh);
+  json.end_object();
   return json.text() + "\n";
 }
 
@@ -216,6 +263,7 @@ std::string to_table(const Report& report, const MeshShape& mesh) {
                   format_bytes(static_cast<double>(row.bytes_all_ranks)).c_str());
     text += text_row;
   }
+  if (report.predicted) text += prediction_table(report, mesh);
   return text;
 }
 

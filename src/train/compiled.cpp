@@ -7,10 +7,14 @@
 
 namespace tessera::train {
 
-plan::Report Compiled::report() const {
+std::vector<plan::SectionRuns> Compiled::step() const {
   std::vector<plan::SectionRuns> runs;
   for (const auto& count : task->step_sections()) runs.push_back({count.section, count.runs});
-  return plan::report(program, runs);
+  return runs;
+}
+
+plan::Report Compiled::report() const {
+  return plan::report(program, step());
 }
 
 static void check_memory_limit(const Compiled& compiled, const std::string& limit) {
@@ -23,20 +27,40 @@ static void check_memory_limit(const Compiled& compiled, const std::string& limi
              "optim.shard");
 }
 
-Compiled compile(const Settings& settings, std::int64_t ranks) {
+plan::Candidate chosen(const Settings& settings, std::int64_t ranks) {
+  plan::Candidate choice;
+  choice.layout = Layout::parse(settings.mesh.rules);
+  choice.mesh = resolve_mesh(settings.mesh.shape, choice.layout, ranks);
+  choice.shard = settings.optim.shard;
+  choice.micro_batches = settings.train.micro_batches;
+  return choice;
+}
+
+std::unique_ptr<replicate::Task> make_task(const Settings& settings,
+                                           const plan::Candidate& choice) {
+  auto config = settings.task_config();
+  config.micro_batches = choice.micro_batches;
+  return std::make_unique<replicate::Task>(*settings.model, settings.optim, config);
+}
+
+Compiled compile(const Settings& settings, const plan::Candidate& choice) {
   Compiled compiled;
-  compiled.layout = Layout::parse(settings.mesh.rules);
-  compiled.mesh = resolve_mesh(settings.mesh.shape, compiled.layout, ranks);
-  compiled.task =
-      std::make_unique<replicate::Task>(*settings.model, settings.optim, settings.task_config());
+  compiled.layout = choice.layout;
+  compiled.mesh = choice.mesh;
+  compiled.task = make_task(settings, choice);
   const auto graphs = compiled.task->graphs();
   const auto& variables = compiled.task->variables();
   compiled.layout.check_names(compiled.mesh, plan::tensor_dims(variables, graphs));
   plan::PlanOptions options;
   options.mesh = compiled.mesh;
   options.layout = compiled.layout;
-  options.shard = settings.optim.shard;
+  options.shard = choice.shard;
   compiled.program = plan::compile(variables, graphs, options);
+  return compiled;
+}
+
+Compiled compile(const Settings& settings, std::int64_t ranks) {
+  Compiled compiled = compile(settings, chosen(settings, ranks));
   check_memory_limit(compiled, settings.plan.memory_limit);
   return compiled;
 }

@@ -156,14 +156,25 @@ void PlanConfig::describe(config::Schema& schema) {
       .free_key();
   schema
       .add("plan.time_limit", time_limit,
-           "Refuse a plan whose step takes more seconds on plan.machine; 0: no limit.")
+           "Seconds after which `tessera plan --search` answers with the best that it has found.")
       .range(0, kAny)
       .free_key();
   schema
       .add("plan.machine", machine,
-           "INI file with [machine] flops (per rank and second), bandwidth (bytes per second) "
-           "and latency (seconds) of collectives: the plan then estimates the step's time.")
+           "INI file with what the machine does in a second, as `tessera calibrate` writes it; "
+           "input/machines has some from specifications. Empty: a CPU core for each rank.")
       .path()
+      .free_key();
+  schema
+      .add("plan.ranks_per_node", ranks_per_node,
+           "Ranks that share a node; 0: what plan.machine says, or all.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("plan.objective", objective,
+           "What `tessera plan --search` makes small: the predicted time of a step under "
+           "plan.memory_limit, or the memory of a rank.")
+      .choices({"time", "memory"})
       .free_key();
 }
 

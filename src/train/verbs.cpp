@@ -9,9 +9,7 @@
 #include "tessera/comm/agree.hpp"
 #include "tessera/io/checkpoint.hpp"
 #include "tessera/io/inspect.hpp"
-#include "tessera/train/compiled.hpp"
 #include "tessera/train/evaluation.hpp"
-#include "tessera/train/machine.hpp"
 #include "tessera/train/sampler.hpp"
 #include "tessera/train/session.hpp"
 #include "tessera/train/state.hpp"
@@ -29,32 +27,6 @@ std::string weights_of(const Settings& settings, const std::string& file) {
   if (!settings.train.init_from.empty()) return settings.train.init_from;
   const auto& resume = settings.train.resume;
   return resume == "auto" || resume == "never" ? "" : resume;
-}
-
-std::int64_t planned_ranks(const Settings& settings) {
-  if (settings.plan.ranks > 0) return settings.plan.ranks;
-  const auto& shape = settings.mesh.shape;
-  if (shape.empty()) return 1;
-  check_user(shape.find('*') == std::string::npos, "mesh.shape = ", shape,
-             " needs a number of ranks: give plan.ranks");
-  return MeshShape::parse(shape, 0).size();
-}
-
-std::string plan_text(const Settings& settings, const Compiled& compiled, bool json) {
-  const auto report = compiled.report();
-  std::string text =
-      json ? plan::to_json(report, compiled.mesh) + "\n" : plan::to_table(report, compiled.mesh);
-  if (settings.plan.machine.empty()) {
-    check_user(settings.plan.time_limit == 0, "plan.time_limit needs plan.machine");
-    return text;
-  }
-  const double seconds = Machine::read(settings.plan.machine).step_seconds(report);
-  const double limit = settings.plan.time_limit;
-  check_user(limit == 0 || seconds <= limit, "plan.time_limit = ", limit,
-             " s is exceeded: a step takes ", seconds, " s on ", settings.plan.machine);
-  if (!json) return text + "estimated time of a step: " + format_double(seconds) + " s\n";
-  const auto brace = text.rfind('}');
-  return text.substr(0, brace) + ",\"step_seconds\":" + format_double(seconds) + "}\n";
 }
 
 }  // namespace
@@ -107,22 +79,6 @@ ExitCode run_sample(Backend& backend, Settings& settings, const std::string& fil
   return kDone;
 }
 
-ExitCode run_plan(const Settings& settings, const config::CommandLine& line, std::ostream& out) {
-  check_user(!line.has("search"),
-             "plan --search: searching for a mesh and layout is not available; give mesh.shape and "
-             "layout.rules, and compare their plans");
-  if (line.has("deck")) {
-    out << settings.schema.resolved();
-    return kDone;
-  }
-  const Compiled compiled = compile(settings, planned_ranks(settings));
-  if (const auto tensor = line.text_of("explain"))
-    out << plan::explain(compiled.program, *tensor);
-  else
-    out << plan_text(settings, compiled, line.has("json"));
-  return kDone;
-}
-
 ExitCode run_inspect(const std::string& file, bool json, std::ostream& out) {
   const auto inspection = io::inspect_checkpoint(file, json);
   out << inspection.text;
@@ -138,6 +94,7 @@ std::string usage() {
          "  plan DECK             memory, operations and communication of a step, without "
          "running:\n"
          "                        --json, --explain=TENSOR, --deck (the resolved deck)\n"
+         "  calibrate FILE        measure the machine, under its launcher, for plan.machine\n"
          "  inspect FILE.h5       what a checkpoint holds, and whether it is whole (--json)\n"
          "  help [KEY|SECTION]    what deck keys mean\n"
          "A deck is an INI file; settings of the command line win over it. Exit codes: 0 done,\n"

@@ -40,6 +40,8 @@ class Deck {
   /// The value that `key` has been given.
   std::optional<std::string> find(std::string_view key) const;
   const std::string& path() const { return path_; }
+  /// What stands in the file, in its order: for files whose keys are not known beforehand.
+  const std::vector<Assignment>& file_entries() const { return file_; }
 
   /// Gives the fields of the schema their values. UserError at the first illegal one.
   void apply(Schema& schema) const;

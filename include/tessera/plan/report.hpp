@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tessera/base/json.hpp"
 #include "tessera/program/program.hpp"
 
 namespace tessera::plan {
@@ -19,6 +22,19 @@ struct BytesPerRank {
   std::int64_t total = 0;        ///< of the arena: what a rank allocates
 };
 
+/// Seconds of one step, predicted. Nothing here costs more for more ranks.
+struct Prediction {
+  double step = 0;           ///< compute + exposed + host
+  double compute = 0;        ///< local steps on the rank with the largest tiles
+  double communication = 0;  ///< all collectives
+  /// What of it computing waits for: all, as the Executor waits for each collective where it
+  /// stands.
+  double exposed = 0;
+  double host = 0;  ///< between sections
+  std::map<std::vector<int>, double> by_mesh_dims;
+  std::map<std::string, double> by_kind;  ///< of local work
+};
+
 /// What a step costs, as `tessera plan` prints it.
 struct Report {
   std::string mesh;
@@ -28,6 +44,8 @@ struct Report {
   double flops_per_step = 0;  ///< on the rank with the largest tiles
   double flops_per_step_all_ranks = 0;
   std::vector<program::CollectiveRow> collectives;  ///< of one step
+  std::string machine;                              ///< what `predicted` rests on
+  std::optional<Prediction> predicted;
 };
 
 /// A section and how often it runs in one step.
@@ -43,6 +61,8 @@ Report report(const program::Program& program, const std::vector<SectionRuns>& s
 
 /// One JSON object: parameters, bytes_per_rank, flops_per_step, collectives …
 std::string to_json(const Report& report, const MeshShape& mesh);
+/// The same keys, into an object that is open.
+void write_report(JsonWriter& json, const Report& report, const MeshShape& mesh);
 /// A table for people.
 std::string to_table(const Report& report, const MeshShape& mesh);
 /// How one tensor is computed: operation, placement, steps, kernels, collectives. UserError with

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tessera/plan/report.hpp"
+#include "tessera/plan/search.hpp"
 #include "tessera/program/program.hpp"
 #include "tessera/replicate/task.hpp"
 #include "tessera/shape/layout.hpp"
@@ -22,8 +23,16 @@ struct Compiled {
 
   /// Memory, flops and collectives of one step.
   plan::Report report() const;
+  /// How often each section runs in a step.
+  std::vector<plan::SectionRuns> step() const;
 };
 
+/// The choices that the deck makes for `ranks` ranks; UserError: illegal mesh or layout.
+plan::Candidate chosen(const Settings& settings, std::int64_t ranks);
+/// The deck's Task with a choice of micro-batches (and of what else shapes its graphs).
+std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan::Candidate& choice);
+/// Compiles the deck's model for other choices than the deck's.
+Compiled compile(const Settings& settings, const plan::Candidate& choice);
 /// Compiles the deck for `ranks` ranks. UserError: illegal mesh or layout, rules that name unknown
 /// dims, more memory on a rank than plan.memory_limit.
 Compiled compile(const Settings& settings, std::int64_t ranks);

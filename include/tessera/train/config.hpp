@@ -65,8 +65,10 @@ struct CheckpointConfig {
 struct PlanConfig {
   std::int64_t ranks = 0;    ///< 0: the size of mesh.shape
   std::string memory_limit;  ///< "": none
-  double time_limit = 0;     ///< seconds; 0: none
-  std::string machine;       ///< file that describes the machine; "": no times
+  double time_limit = 20;    ///< seconds of a search
+  std::string machine;       ///< file that describes the machine; "": plan::Machine's defaults
+  std::int64_t ranks_per_node = 0;
+  std::string objective = "time";  ///< of a search: time or memory
   void describe(config::Schema& schema);
 };
 

@@ -29,6 +29,8 @@ ExitCode run_sample(Backend& backend, Settings& settings, const std::string& fil
 /// Memory, flops and communication of a step. Flags: json, explain=TENSOR, deck (only the resolved
 /// deck).
 ExitCode run_plan(const Settings& settings, const config::CommandLine& line, std::ostream& out);
+/// Measures the machine (plan/machine.hpp) on all ranks, in less than a minute, and writes `file`.
+ExitCode run_calibrate(Backend& backend, const std::string& file, std::ostream& out);
 /// Describes and verifies a checkpoint; kFailure if it is damaged.
 ExitCode run_inspect(const std::string& file, bool json, std::ostream& out);
 /// The help of one key or section, or usage and all keys.

@@ -61,8 +61,9 @@ def test_verbs():
         runs.check("did you mean 'train'" in result.err and "usage" in result.err, result)
         refused(place, "there is no checkpoint", verb="eval")
         refused(place, "there is no checkpoint", verb="sample")
-        result = place.run("plan", "--search", expect=2)
-        runs.check("not available" in result.err, result)
+        result = place.run("plan", "--search", "--plan.ranks=2", "--plan.memory_limit=1kB",
+                           expect=2)
+        runs.check("the least needs" in result.err, result)
         result = place.run("help", file="optim.lr", expect=0)
         runs.check("learning rate" in result.out.lower(), result)
         result = place.run("help", file="optim.lrr", expect=2)
@@ -81,8 +82,11 @@ def test_plan_needs_no_ranks():
             "[machine]\nflops = 1e10\nbandwidth = 1e9\nlatency = 1e-6\n")
         timed = runs.json.loads(place.run("plan", "--json", "--plan.machine=machine.ini",
                                           expect=0).out)
-        runs.check(timed["step_seconds"] > 0, timed)
-        place.run("plan", "--plan.machine=machine.ini", "--plan.time_limit=1e-9", expect=2)
+        runs.check(timed["predicted_step_s"] > 0, timed)
+        found = runs.json.loads(place.run("plan", "--json", "--search", "--plan.ranks=4",
+                                          "--plan.time_limit=5", expect=0).out)
+        runs.check(found["best"]["predicted_step_s"] > 0 and set(timed) <= set(found["best"]),
+                   found)
         resolved = place.run("plan", "--deck", expect=0).out
         (place.path / "resolved.ini").write_text(resolved)
         again = place.run("plan", "--deck", file="resolved.ini", expect=0).out

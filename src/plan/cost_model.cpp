@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/plan/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::plan {
+namespace {
+
+using program::CollectiveKind;
+
+/// How many members of a group share a node: ranks are numbered row-major and a node holds
+/// neighbours, so the last mesh dims fill it first.
+double members_on_node(const MeshShape& mesh, const std::vector<int>& mesh_dims,
+                       std::int64_t ranks_per_node) {
+  std::int64_t members = 1, stride = 1;
+  for (int m = mesh.rank(); m-- > 0;) {
+    if (std::find(mesh_dims.begin(), mesh_dims.end(), m) != mesh_dims.end())
+      members *= std::clamp<std::int64_t>(ranks_per_node / stride, 1, mesh[m].size);
+    stride *= mesh[m].size;
+  }
+  return static_cast<double>(members);
+}
+
+}  // namespace
+
+double collective_seconds(CollectiveKind kind, double bytes, double members, const Link& link) {
+  if (members <= 1) return 0;
+  const double rounds = std::ceil(std::log2(members)), part = (members - 1) / members;
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return std::min(rounds * (link.alpha + bytes * link.beta),
+                      2 * rounds * link.alpha + 2 * part * bytes * link.beta);
+    case CollectiveKind::all_to_all:
+      return (members - 1) * link.alpha + part * bytes * link.beta;
+    default:
+      return rounds * link.alpha + part * bytes * link.beta;
+  }
+}
+
+CostModel::CostModel(const Machine& machine, const MeshShape& mesh, std::int64_t ranks_per_node)
+    : machine_(machine), mesh_(mesh), ranks_per_node_(ranks_per_node) {
+  if (ranks_per_node_ == 0) ranks_per_node_ = machine.ranks_per_node;
+  if (ranks_per_node_ == 0 || ranks_per_node_ > mesh.size()) ranks_per_node_ = mesh.size();
+}
+
+double CostModel::seconds_of(const Work& work) const {
+  auto found = rates_.find(work.kind);
+  if (found == rates_.end())
+    found = rates_.emplace(work.kind, machine_.rates(work.kind, ranks_per_node_)).first;
+  double seconds = 0;
+  for (std::size_t u = 0; u < work.units.size(); ++u) seconds += work.units[u] * found->second[u];
+  return seconds;
+}
+
+double CostModel::seconds_of(const Transfer& transfer) const {
+  if (transfer.count == 0) return 0;
+  const auto members = static_cast<double>(mesh_.group_size(transfer.mesh_dims));
+  const double near = members_on_node(mesh_, transfer.mesh_dims, ranks_per_node_);
+  const double nodes = std::ceil(members / near);
+  double seconds =
+      collective_seconds(transfer.kind, transfer.bytes, near, machine_.link(transfer.kind));
+  if (nodes > 1) {
+    // Inside the nodes first; then each node exchanges its part once for each of its groups, over
+    // one network connection.
+    const double groups = std::max(1.0, static_cast<double>(ranks_per_node_) / near);
+    const Link network{machine_.network_latency, groups / machine_.network_bandwidth};
+    seconds += collective_seconds(transfer.kind, transfer.bytes, nodes, network);
+  }
+  return seconds;
+}
+
+StepSeconds CostModel::seconds_of(const program::Section& section,
+                                  const program::Step& step) const {
+  StepSeconds seconds;
+  for (const auto& work : works_of(section, step, mesh_)) seconds.compute += seconds_of(work);
+  seconds.communication = seconds_of(transfer_of(section, step, mesh_));
+  return seconds;
+}
+
+Prediction CostModel::predict(const program::Program& program,
+                              const std::vector<SectionRuns>& step) const {
+  Prediction result;
+  for (const auto& runs : step) {
+    const auto& section = program.section(runs.section);
+    const auto times = static_cast<double>(runs.runs);
+    for (const auto& part : section.steps) {
+      for (const auto& work : works_of(section, part, mesh_)) {
+        const double seconds = times * seconds_of(work);
+        result.compute += seconds;
+        result.by_kind[work.kind] += seconds;
+      }
+      const Transfer transfer = transfer_of(section, part, mesh_);
+      if (transfer.count == 0) continue;
+      const double seconds = times * seconds_of(transfer);
+      result.communication += seconds;
+      result.exposed += seconds;
+      result.by_mesh_dims[transfer.mesh_dims] += seconds;
+    }
+  }
+  // At the end of a step the ranks exchange a few numbers (loss, stops).
+  std::vector<int> all;
+  for (int m = 0; m < mesh_.rank(); ++m) all.push_back(m);
+  result.host = machine_.step_seconds;
+  if (mesh_.size() > 1) result.host += seconds_of({CollectiveKind::all_reduce, all, 64, 1});
+  result.step = result.compute + result.exposed + result.host;
+  return result;
+}
+
+}  // namespace tessera::plan
