@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/comm/mpi_collectives.hpp"
 
+#include <algorithm>
+
 #include "local_reduce.hpp"
 #include "mpi_collectives_impl.hpp"
 #include "tessera/base/error.hpp"
@@ -98,6 +100,29 @@ void MpiCollectives::all_to_all(const MeshDims& dims, DType dtype,
   if (group.size == 1) return impl_->copy(receive[0], send[0], bytes);
   impl_->all_to_all(group, dtype, send[0], send_blocks, receive[0], receive_blocks);
   ledger().count(CollectiveKind::all_to_all, dims, {static_cast<std::int64_t>(bytes)});
+}
+
+void MpiCollectives::neighbour_exchange(const MeshDims& dims, DType dtype,
+                                        std::span<const void* const> send,
+                                        std::span<const std::vector<std::int64_t>> send_counts,
+                                        std::span<void* const> receive,
+                                        std::span<const std::vector<std::int64_t>> receive_counts) {
+  TESSERA_CHECK(send.size() == 1 && receive.size() == 1 && send_counts.size() == 1 &&
+                    receive_counts.size() == 1,
+                "one entry for each local rank");
+  const MpiGroup& group = impl_->group(dims);
+  const Blocks send_blocks = Blocks::adjacent(send_counts[0]);
+  const Blocks receive_blocks = Blocks::adjacent(receive_counts[0]);
+  TESSERA_CHECK(static_cast<int>(send_blocks.counts.size()) == group.size &&
+                    static_cast<int>(receive_blocks.counts.size()) == group.size,
+                "one count for each member");
+  const std::size_t bytes = bytes_for(send_blocks.total(), dtype);
+  if (group.size == 1) return impl_->copy(receive[0], send[0], bytes);
+  impl_->neighbour_exchange(group, dtype, send[0], send_blocks, receive[0], receive_blocks);
+  const std::int64_t own = send_blocks.counts[group.rank];
+  ledger().count(CollectiveKind::neighbour_exchange, dims,
+                 {static_cast<std::int64_t>(bytes - bytes_for(own, dtype))},
+                 {std::ranges::count_if(send_counts[0], [](auto n) { return n > 0; }) - (own > 0)});
 }
 
 void MpiCollectives::broadcast(const MeshDims& dims, DType dtype, std::span<void* const> buffers,

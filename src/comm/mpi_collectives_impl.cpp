@@ -185,6 +185,29 @@ void MpiCollectives::Impl::all_to_all(const MpiGroup& group, DType dtype, const 
   through.put(receive, into, bytes);
 }
 
+void MpiCollectives::Impl::neighbour_exchange(const MpiGroup& group, DType dtype, const void* send,
+                                              const Blocks& send_blocks, void* receive,
+                                              const Blocks& receive_blocks) {
+  const Staging through = staging(false);
+  const std::size_t me = group.rank;
+  const std::size_t bytes = bytes_for(receive_blocks.total(), dtype);
+  const void* from = through.read(input_, send, bytes_for(send_blocks.total(), dtype));
+  void* into = through.place(output_, receive, bytes);
+  Blocks to_others = send_blocks, from_others = receive_blocks;
+  const std::int64_t own = to_others.counts[me];
+  to_others.counts[me] = from_others.counts[me] = 0;
+  const std::int64_t limit = options.piece_bytes > 0 ? options.piece_bytes : kLargestPiece;
+  const auto piece = std::max<std::int64_t>(1, limit / static_cast<std::int64_t>(bytes_of(dtype)));
+  transport_.exchange_rest(group.handle, dtype, from, to_others, into, from_others, 0, piece);
+  void* own_to = advance(into, receive_blocks.offsets[me], dtype);
+  const void* own_from = advance(from, send_blocks.offsets[me], dtype);
+  if (through.on())
+    copy_bytes(own_to, own_from, bytes_for(own, dtype));
+  else if (own > 0)
+    copy(own_to, own_from, bytes_for(own, dtype));
+  through.put(receive, into, bytes);
+}
+
 void MpiCollectives::Impl::broadcast(const MpiGroup& group, DType dtype, void* buffer,
                                      std::int64_t count) {
   const Staging through = staging(false);

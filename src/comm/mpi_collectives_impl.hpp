@@ -38,6 +38,8 @@ struct MpiCollectives::Impl {
                   const Blocks& blocks);
   void all_to_all(const MpiGroup& group, DType dtype, const void* send, const Blocks& send_blocks,
                   void* receive, const Blocks& receive_blocks);
+  void neighbour_exchange(const MpiGroup& group, DType dtype, const void* send,
+                          const Blocks& send_blocks, void* receive, const Blocks& receive_blocks);
   void broadcast(const MpiGroup& group, DType dtype, void* buffer, std::int64_t count);
   /// What remains of a collective in a group of one rank.
   void copy(void* to, const void* from, std::size_t bytes);

@@ -46,8 +46,8 @@ class Transport {
                   const Blocks& blocks, std::int64_t mine);
   void all_to_all(MPI_Comm group, DType dtype, const void* send, const Blocks& send_blocks,
                   void* receive, const Blocks& receive_blocks);
-  /// What all_to_all left of each block beyond the first `done` elements, in messages of at most
-  /// `piece` elements. Only the two ranks of a pair need to know that there is more.
+  /// Each block beyond the first `done` elements (which all_to_all may have brought), in messages
+  /// of at most `piece` elements between the two ranks of each pair that has any.
   void exchange_rest(MPI_Comm group, DType dtype, const void* send, const Blocks& send_blocks,
                      void* receive, const Blocks& receive_blocks, std::int64_t done,
                      std::int64_t piece);

@@ -179,9 +179,9 @@ void SimulatedCollectives::all_gather(const MeshDims& dims, DType dtype,
     ledger().count(CollectiveKind::all_gather, dims, total_bytes(counts, dtype));
 }
 
-void SimulatedCollectives::all_to_all(const MeshDims& dims, DType dtype,
-                                      std::span<const void* const> send, Counts send_counts,
-                                      std::span<void* const> receive, Counts receive_counts) {
+void SimulatedCollectives::deliver(const MeshDims& dims, DType dtype,
+                                   std::span<const void* const> send, Counts send_counts,
+                                   std::span<void* const> receive, Counts receive_counts) {
   TESSERA_CHECK(send.size() == ranks_.size() && receive.size() == ranks_.size() &&
                     send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size(),
                 "one entry for each local rank");
@@ -210,8 +210,31 @@ void SimulatedCollectives::all_to_all(const MeshDims& dims, DType dtype,
       out.put(target, all, begin, dtype);
     }
   }
+}
+
+void SimulatedCollectives::all_to_all(const MeshDims& dims, DType dtype,
+                                      std::span<const void* const> send, Counts send_counts,
+                                      std::span<void* const> receive, Counts receive_counts) {
+  deliver(dims, dtype, send, send_counts, receive, receive_counts);
   if (mesh_.group_size(dims) > 1)
     ledger().count(CollectiveKind::all_to_all, dims, total_bytes(send_counts, dtype));
+}
+
+void SimulatedCollectives::neighbour_exchange(const MeshDims& dims, DType dtype,
+                                              std::span<const void* const> send, Counts send_counts,
+                                              std::span<void* const> receive,
+                                              Counts receive_counts) {
+  deliver(dims, dtype, send, send_counts, receive, receive_counts);
+  if (mesh_.group_size(dims) == 1) return;
+  std::vector<std::int64_t> bytes = total_bytes(send_counts, dtype), messages(ranks_.size(), 0);
+  for (const Group& group : groups(dims))
+    for (std::size_t m = 0; m < group.size(); ++m) {
+      const auto& counts = send_counts[at(group[m])];
+      bytes[at(group[m])] -= static_cast<std::int64_t>(bytes_for(counts[m], dtype));
+      messages[at(group[m])] =
+          std::ranges::count_if(counts, [](auto n) { return n > 0; }) - (counts[m] > 0);
+    }
+  ledger().count(CollectiveKind::neighbour_exchange, dims, bytes, messages);
 }
 
 void SimulatedCollectives::broadcast(const MeshDims& dims, DType dtype,

@@ -36,6 +36,9 @@ struct Describe {
     return {step.label, program::name_of(step.kind)};
   }
   Description operator()(const program::LocalStep& step) const { return {step.label, "local"}; }
+  Description operator()(const program::ExchangeStep& step) const {
+    return {step.label, step.mesh_dims.empty() ? "local" : "neighbour_exchange"};
+  }
 };
 
 std::string event(int rank, const Description& what, const std::string& section, double begin,

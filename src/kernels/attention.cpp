@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/attention.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/builtin.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/kernels/variant.hpp"
@@ -42,11 +45,55 @@ void read_mask(const Call& call, const Tile& q, const Tile& k, bool grouped, Att
   at.all_queries = q.global[1], at.all_keys = k.global[1];
 }
 
+void read_distances(const Call& call, Attention& at) {
+  const bool causal = call.attributes.integer_or("causal", 0) != 0;
+  const std::int64_t window = call.attributes.integer_or("window", 0);
+  TESSERA_CHECK(window >= 0, "attention: window ", window);
+  if (causal) at.right = 0;
+  if (window == 0) return;
+  at.left = window - 1;
+  if (!causal) at.right = window - 1;
+}
+
+void read_segments(const Tile& queries, const Tile& keys, Attention& at) {
+  const auto fits = [&](const Tile& ids, std::int64_t length) {
+    return ids.dtype == DType::i32 && ids.rank == 2 && ids.extent[0] == at.size.batch &&
+           ids.extent[1] == length;
+  };
+  TESSERA_CHECK(fits(queries, at.size.queries) && fits(keys, at.size.keys),
+                "attention: segments of ", queries.extent[0], " x ", queries.extent[1], " and ",
+                keys.extent[0], " x ", keys.extent[1], " beside ", at.size.batch, " rows of ",
+                at.size.queries, " queries and ", at.size.keys, " keys");
+  at.query_segments = queries.as<const std::int32_t>();
+  at.key_segments = keys.as<const std::int32_t>();
+}
+
+void read_bias(const Call& call, const Tile& bias, bool grouped, Attention& at) {
+  const int last = grouped ? 2 : 1;
+  TESSERA_CHECK(bias.rank == last + 1 && bias.extent[0] == at.size.heads &&
+                    (!grouped || bias.extent[1] == at.size.group),
+                "attention: a bias of rank ", bias.rank, " for ", bias.extent[0], " of ",
+                at.size.heads, " heads");
+  at.bias = bias.data;
+  at.size.buckets = bias.extent[last];
+  at.buckets = relative_buckets(static_cast<int>(bias.extent[last]),
+                                call.attributes.integer_or("causal", 0) == 0,
+                                call.attributes.integer("max_distance"));
+}
+
+/// The operands after q, k, v (and out, lse) that the attributes announce.
+int masks_of(const Call& call) {
+  return call.attributes.integer_or("segments", 0) != 0 ? 2 : 0;
+}
+int biases_of(const Call& call) {
+  return call.attributes.integer_or("bias", 0) != 0 ? 1 : 0;
+}
+
 void attention_forward(const device::Exec& exec, const Call& call) {
-  TESSERA_CHECK(call.input_count == 3 && call.output_count == 2,
+  TESSERA_CHECK(call.input_count == 3 + masks_of(call) + biases_of(call) && call.output_count == 2,
                 "attention_forward: ", call.input_count, " inputs, ", call.output_count,
                 " outputs");
-  const Attention at = attention_of(call, 0);
+  const Attention at = attention_of(call, 0, 3);
   if (use_portable()) {
     attention_forward_portable(exec, at, call);
   } else {
@@ -55,10 +102,11 @@ void attention_forward(const device::Exec& exec, const Call& call) {
 }
 
 void attention_backward(const device::Exec& exec, const Call& call) {
-  TESSERA_CHECK(call.input_count == 6 && call.output_count == 3,
+  TESSERA_CHECK(call.input_count == 6 + masks_of(call) + biases_of(call) &&
+                    call.output_count == 3 + biases_of(call),
                 "attention_backward: ", call.input_count, " inputs, ", call.output_count,
                 " outputs");
-  const Attention at = attention_of(call, 1);
+  const Attention at = attention_of(call, 1, 6);
   if (use_portable()) {
     attention_backward_portable(exec, at, call);
   } else {
@@ -68,14 +116,35 @@ void attention_backward(const device::Exec& exec, const Call& call) {
 
 }  // namespace
 
-Attention attention_of(const Call& call, int first) {
+RelativeBuckets relative_buckets(int count, bool both, std::int64_t max_distance) {
+  RelativeBuckets buckets;
+  TESSERA_CHECK(count >= 1 && count <= RelativeBuckets::kMax, "attention: ", count, " biases");
+  buckets.count = count, buckets.both = both;
+  buckets.one_side = both ? std::max(1, count / 2) : count;
+  const int exact = std::max(1, buckets.one_side / 2), rest = buckets.one_side - exact;
+  const double growth = static_cast<double>(max_distance) / exact;
+  for (int b = 0; b < buckets.one_side; ++b) {
+    double begin = b;
+    if (b > exact) begin = exact * std::pow(growth, static_cast<double>(b - exact) / rest);
+    // A distance that lies on the border but for rounding belongs to the bucket.
+    buckets.begin[b] = static_cast<std::int32_t>(std::ceil(begin - 1e-9 * begin));
+  }
+  return buckets;
+}
+
+Attention attention_of(const Call& call, int first, int masks) {
   Attention at;
   const Tile &q = call.inputs[first], &k = call.inputs[first + 1], &v = call.inputs[first + 2];
   const bool grouped = call.attributes.integer_or("group", 0) != 0;
-  at.causal = call.attributes.integer_or("causal", 0) != 0;
   at.scale = call.attributes.real_or("scale", 1.0);
+  at.accumulates = call.attributes.integer_or("accumulate", 0) != 0;
   read_extents(q, k, v, grouped, at);
   read_mask(call, q, k, grouped, at);
+  read_distances(call, at);
+  if (masks_of(call) > 0) read_segments(call.inputs[masks], call.inputs[masks + 1], at);
+  if (biases_of(call) > 0) {
+    read_bias(call, call.inputs[masks + masks_of(call)], grouped, at);
+  }
   return at;
 }
 

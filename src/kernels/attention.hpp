@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/relative_buckets.hpp"
 #include "tessera/base/philox.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/kernels/kernel.hpp"
@@ -11,13 +12,25 @@
 
 namespace tessera::kernels {
 
-/// Local extents, global positions and the mask of one call of attention.
+/// Local extents, global positions and masks of one call of attention.
 struct Attention {
+  /// A distance that no mask reaches.
+  static constexpr std::int64_t kFar = std::int64_t{1} << 60;
+
   program::AttentionSize size;
-  bool causal = false;
   double scale = 1;
   std::int64_t query_offset = 0;  ///< global position of the first query, and of the first key
   std::int64_t key_offset = 0;
+  std::int64_t left = kFar;  ///< a query at i sees keys at i - left .. i + right
+  std::int64_t right = kFar;
+  bool accumulates = false;  ///< goes on from what the outputs hold
+
+  /// i32 [batch, queries] and [batch, keys]: equal ones that are not 0 see each other; null: all.
+  const std::int32_t* query_segments = nullptr;
+  const std::int32_t* key_segments = nullptr;
+
+  const void* bias = nullptr;  ///< [heads, group, buckets] in the type of the sums
+  RelativeBuckets buckets;
 
   bool drops = false;
   std::uint64_t key = 0;
@@ -34,8 +47,9 @@ struct Attention {
   std::int64_t key_row() const { return size.heads * size.depth; }
 };
 
-/// Reads a call whose first inputs from `first` on are q, k and v; Error that names what is wrong.
-Attention attention_of(const Call& call, int first);
+/// Reads a call whose inputs from `first` on are q, k and v, and from `masks` on the segments and
+/// the bias, if the attributes announce them; Error that names what is wrong.
+Attention attention_of(const Call& call, int first, int masks);
 
 /// Places in the tensors of one head: element 0 of row 0.
 TESSERA_FUNCTION std::int64_t query_place(const Attention& at, std::int64_t batch,
@@ -66,11 +80,23 @@ TESSERA_FUNCTION std::uint64_t mask_index(const Attention& at, std::int64_t batc
   return index * static_cast<std::uint64_t>(at.all_keys) +
          static_cast<std::uint64_t>(at.key_offset + key);
 }
-/// How many of the local keys a local query sees.
-TESSERA_FUNCTION std::int64_t visible_keys(const Attention& at, std::int64_t query) {
-  if (!at.causal) return at.size.keys;
-  const std::int64_t n = at.query_offset + query + 1 - at.key_offset;
-  return n < 0 ? 0 : n > at.size.keys ? at.size.keys : n;
+/// Local keys [begin, end) that the masks by distance let a local query see.
+struct KeyRange {
+  std::int64_t begin, end;
+};
+TESSERA_FUNCTION KeyRange visible_keys(const Attention& at, std::int64_t query) {
+  const std::int64_t position = at.query_offset + query - at.key_offset, keys = at.size.keys;
+  std::int64_t begin = position - at.left, end = position + at.right + 1;
+  end = end < 0 ? 0 : end > keys ? keys : end;
+  begin = begin < 0 ? 0 : begin > end ? end : begin;
+  return {begin, end};
+}
+/// True if the segments let a query see a key.
+TESSERA_FUNCTION bool same_segment(const Attention& at, std::int64_t batch, std::int64_t query,
+                                   std::int64_t key) {
+  if (at.query_segments == nullptr) return true;
+  const std::int32_t id = at.query_segments[batch * at.size.queries + query];
+  return id != 0 && id == at.key_segments[batch * at.size.keys + key];
 }
 
 void attention_forward_host(const device::Exec& exec, const Attention& at, const Call& call);

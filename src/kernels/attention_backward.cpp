@@ -23,7 +23,7 @@ void dscores(const isa::ScoreBlock<double>& block, const isa::ScoreMask& mask,
 }
 
 enum Input { kDout, kQ, kK, kV, kOut, kLse };
-enum Output { kDq, kDk, kDv };
+enum Output { kDq, kDk, kDv, kDbias };
 
 /// With P = exp(S - lse) recomputed, dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)),
 /// dQ = dS K, dK = dS^T Q (Dao et al., "FlashAttention", 2022).
@@ -38,6 +38,10 @@ class Backward {
     scores_ = {workspace_.take<T>(rows * columns), columns};
     dscores_ = {workspace_.take<T>(rows * columns), columns};
     delta_ = workspace_.take<T>(rows);
+    if (s.buckets > 0) {
+      diagonals_ = workspace_.take<T>(s.queries + s.keys);
+      ddiagonals_ = workspace_.take<T>(s.queries + s.keys);
+    }
     for (RightFactor<T>* factor : {&keys_, &values_}) {
       *factor = RightFactor<T>(workspace_, s.depth, s.keys);
     }
@@ -56,20 +60,33 @@ class Backward {
 
   void run() {
     const auto& s = at_.size;
+    if (s.buckets > 0 && !at_.accumulates) {
+      std::fill_n(call_.outputs[kDbias].as<T>(), s.heads * s.group * s.buckets, T(0));
+    }
     for (std::int64_t batch = 0; batch < s.batch; ++batch) {
       for (std::int64_t head = 0; head < s.heads; ++head) {
         take_keys(batch, head);
-        for (std::int64_t group = 0; group < s.group; ++group) {
-          for (std::int64_t i = 0; i < s.queries; i += kQueryBlock) {
-            run_block(batch, head, group, i, std::min(kQueryBlock, s.queries - i));
-          }
-        }
+        for (std::int64_t group = 0; group < s.group; ++group) run_head(batch, head, group);
         give_keys(batch, head);
       }
     }
   }
 
  private:
+  void run_head(std::int64_t batch, std::int64_t head, std::int64_t group) {
+    const auto& s = at_.size;
+    if (diagonals_ != nullptr) {
+      spread_bias(at_, head, group, diagonals_);
+      std::fill_n(ddiagonals_, s.queries + s.keys, T(0));
+    }
+    for (std::int64_t i = 0; i < s.queries; i += kQueryBlock) {
+      run_block(batch, head, group, i, std::min(kQueryBlock, s.queries - i));
+    }
+    if (diagonals_ != nullptr) {
+      gather_bias(at_, head, group, ddiagonals_, call_.outputs[kDbias].as<T>());
+    }
+  }
+
   void take_keys(std::int64_t batch, std::int64_t head) {
     const std::int64_t place = key_place(at_, batch, head), ld = at_.key_row();
     const std::int64_t keys = at_.size.keys, depth = at_.size.depth;
@@ -77,6 +94,10 @@ class Backward {
       if constexpr (std::is_same_v<T, float>) {
         load_rows(call_.inputs[kK], place, ld, keys, depth, k_.data);
         load_rows(call_.inputs[kV], place, ld, keys, depth, v_.data);
+        if (at_.accumulates) {
+          load_rows(call_.outputs[kDk], place, ld, keys, depth, dk_.data);
+          load_rows(call_.outputs[kDv], place, ld, keys, depth, dv_.data);
+        }
       }
     } else {
       k_ = {call_.inputs[kK].as<T>() + place, ld};
@@ -87,7 +108,7 @@ class Backward {
     keys_.set(k_, true, depth, keys);
     values_.set(v_, true, depth, keys);
     key_rows_.set(k_, false, keys, depth);
-    for (std::int64_t j = 0; j < keys; ++j) {
+    for (std::int64_t j = 0; j < keys && !at_.accumulates; ++j) {
       std::fill_n(dk_.from(j).data, depth, T(0));
       std::fill_n(dv_.from(j).data, depth, T(0));
     }
@@ -122,30 +143,39 @@ class Backward {
       out = {call_.inputs[kOut].as<T>() + place, ld};
     }
     row_dots(dout_, out, rows, depth, delta_);
+    if constexpr (std::is_same_v<T, float>) {
+      if (narrow_ && at_.accumulates) {
+        load_rows(call_.outputs[kDq], place, ld, rows, depth, dq_.data);
+      }
+    }
     query_rows_.set(q_, false, rows, depth);
     dout_rows_.set(dout_, false, rows, depth);
-    if (visible_keys(at_, i + rows - 1) == 0) {
+    const T* lse = call_.inputs[kLse].as<T>() + row_place(at_, batch, head, group) + i;
+    bool first = !at_.accumulates;
+    for_each_key_block(at_, batch, i, rows, [&](const AttentionBlock& block) {
+      const auto scores = score_block<T>(at_, batch, block, scores_, diagonals_, ddiagonals_);
+      differentiate(block, scores, score_mask(at_, batch, head, group, block), lse, first);
+      first = false;
+    });
+    if (first) {
       for (std::int64_t r = 0; r < rows; ++r) std::fill_n(dq_.from(r).data, depth, T(0));
     }
-    const T* lse = call_.inputs[kLse].as<T>() + row_place(at_, batch, head, group) + i;
-    for_each_key_block(at_, i, rows, [&](const AttentionBlock& block) {
-      differentiate(block, score_mask(at_, batch, head, group, block), lse);
-    });
     if constexpr (std::is_same_v<T, float>) {
       if (narrow_) store_rows(call_.outputs[kDq], place, ld, rows, depth, dq_.data);
     }
   }
 
-  void differentiate(const AttentionBlock& block, const isa::ScoreMask& mask, const T* lse) {
+  void differentiate(const AttentionBlock& block, const isa::ScoreBlock<T>& scores,
+                     const isa::ScoreMask& mask, const T* lse, bool first) {
     const std::int64_t rows = block.rows, columns = block.columns, depth = at_.size.depth;
     const std::int64_t j = block.j;
     keys_.multiply(exec_, rows, columns, depth, at_.scale, q_, false, 0, j, false, scores_);
     values_.multiply(exec_, rows, columns, depth, 1, dout_, false, 0, j, false, dscores_);
-    dscores(score_block(at_, block, scores_), mask, dscores_.data, lse, delta_);
+    dscores(scores, mask, dscores_.data, lse, delta_);
     dout_rows_.multiply(exec_, columns, depth, rows, 1, scores_, true, 0, 0, true, dv_.from(j));
     query_rows_.multiply(exec_, columns, depth, rows, at_.scale, dscores_, true, 0, 0, true,
                          dk_.from(j));
-    key_rows_.multiply(exec_, rows, depth, columns, at_.scale, dscores_, false, j, 0, j > 0, dq_);
+    key_rows_.multiply(exec_, rows, depth, columns, at_.scale, dscores_, false, j, 0, !first, dq_);
   }
 
   const device::Exec& exec_;
@@ -158,6 +188,8 @@ class Backward {
   RightFactor<T> key_rows_;                ///< k [keys, depth]
   RightFactor<T> query_rows_, dout_rows_;  ///< the block's q and dout [rows, depth]
   T* delta_;
+  T* diagonals_ = nullptr;   ///< a head's bias by distance
+  T* ddiagonals_ = nullptr;  ///< and its gradient
 };
 
 }  // namespace

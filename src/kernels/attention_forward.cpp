@@ -46,6 +46,7 @@ class Forward {
     maximum_ = workspace_.take<T>(kQueryBlock);
     sum_ = workspace_.take<T>(kQueryBlock);
     rescale_ = workspace_.take<T>(kQueryBlock);
+    if (s.buckets > 0) diagonals_ = workspace_.take<T>(s.queries + s.keys);
     keys_ = RightFactor<T>(workspace_, s.depth, s.keys);
     values_ = RightFactor<T>(workspace_, s.keys, s.depth);
     if (!narrow) return;
@@ -61,6 +62,7 @@ class Forward {
       for (std::int64_t head = 0; head < s.heads; ++head) {
         take_keys(batch, head);
         for (std::int64_t group = 0; group < s.group; ++group) {
+          if (diagonals_ != nullptr) spread_bias(at_, head, group, diagonals_);
           for (std::int64_t i = 0; i < s.queries; i += kQueryBlock) {
             run_block(batch, head, group, i, std::min(kQueryBlock, s.queries - i));
           }
@@ -92,31 +94,42 @@ class Forward {
     if (narrow_) {
       if constexpr (std::is_same_v<T, float>) {
         load_rows(call_.inputs[0], place, ld, rows, depth, q_.data);
+        if (at_.accumulates) load_rows(call_.outputs[0], place, ld, rows, depth, out_.data);
       }
     } else {
       q_ = {call_.inputs[0].as<T>() + place, ld};
       out_ = {call_.outputs[0].as<T>() + place, ld};
     }
+    T* lse = call_.outputs[1].as<T>() + row_place(at_, batch, head, group) + i;
+    start(rows, lse);
     attend(batch, head, group, i, rows);
-    finish(maximum_, sum_, call_.outputs[1].as<T>() + row_place(at_, batch, head, group) + i, rows);
+    finish(maximum_, sum_, lse, rows);
     scale_rows(out_, rows, depth, sum_);
     if constexpr (std::is_same_v<T, float>) {
       if (narrow_) store_rows(call_.outputs[0], place, ld, rows, depth, out_.data);
     }
   }
 
-  /// Fills `out_` with the sums of exp(score - maximum) v.
+  /// What the rows have seen so far: nothing; or, going on, values whose weights sum up to 1 at
+  /// scores shifted by lse.
+  void start(std::int64_t rows, const T* lse) {
+    constexpr T kLowest = std::numeric_limits<T>::lowest();
+    for (std::int64_t r = 0; r < rows; ++r) {
+      maximum_[r] = at_.accumulates ? lse[r] : kLowest;
+      sum_[r] = maximum_[r] == kLowest ? T(0) : T(1);
+    }
+  }
+
+  /// Brings `out_` to the sums of exp(score - maximum) v.
   void attend(std::int64_t batch, std::int64_t head, std::int64_t group, std::int64_t i,
               std::int64_t rows) {
     const std::int64_t depth = at_.size.depth;
-    std::fill(maximum_, maximum_ + rows, std::numeric_limits<T>::lowest());
-    std::fill(sum_, sum_ + rows, T(0));
-    bool first = true;
-    for_each_key_block(at_, i, rows, [&](const AttentionBlock& block) {
+    bool first = !at_.accumulates;
+    for_each_key_block(at_, batch, i, rows, [&](const AttentionBlock& block) {
       keys_.multiply(exec_, rows, block.columns, depth, at_.scale, q_, false, 0, block.j, false,
                      scores_);
-      softmax(score_block(at_, block, scores_), score_mask(at_, batch, head, group, block),
-              maximum_, sum_, rescale_);
+      softmax(score_block<T>(at_, batch, block, scores_, diagonals_, nullptr),
+              score_mask(at_, batch, head, group, block), maximum_, sum_, rescale_);
       if (!first) scale_rows(out_, rows, depth, rescale_);
       values_.multiply(exec_, rows, depth, block.columns, 1, scores_, false, block.j, 0, !first,
                        out_);
@@ -135,6 +148,7 @@ class Forward {
   T* maximum_;
   T* sum_;
   T* rescale_;
+  T* diagonals_ = nullptr;  ///< a head's bias by distance
 };
 
 }  // namespace

@@ -118,12 +118,59 @@ struct AttentionBlock {
   std::int64_t i = 0, rows = 0, j = 0, columns = 0;
 };
 
+/// Narrows keys [begin, end) to those that the segments may let a block of queries see: from the
+/// first to the last that lies between the block's least and greatest.
+inline KeyRange narrow_by_segments(const Attention& at, std::int64_t batch, std::int64_t i,
+                                   std::int64_t rows, KeyRange keys) {
+  if (at.query_segments == nullptr) return keys;
+  const std::int32_t* queries = at.query_segments + batch * at.size.queries + i;
+  std::int32_t least = 0, greatest = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (queries[r] == 0) continue;
+    const bool first = least == 0 && greatest == 0;
+    least = first ? queries[r] : std::min(least, queries[r]);
+    greatest = first ? queries[r] : std::max(greatest, queries[r]);
+  }
+  if (least == 0 && greatest == 0) return {0, 0};
+  const std::int32_t* ids = at.key_segments + batch * at.size.keys;
+  const auto outside = [&](std::int64_t j) { return ids[j] < least || ids[j] > greatest; };
+  while (keys.begin < keys.end && outside(keys.begin)) ++keys.begin;
+  while (keys.begin < keys.end && outside(keys.end - 1)) --keys.end;
+  return keys;
+}
+
 /// f(block) for every block of keys that a block of queries sees a part of.
 template <class Function>
-void for_each_key_block(const Attention& at, std::int64_t i, std::int64_t rows, const Function& f) {
-  const std::int64_t keys = visible_keys(at, i + rows - 1);
-  for (std::int64_t j = 0; j < keys; j += program::kKeyBlock) {
-    f(AttentionBlock{i, rows, j, std::min(program::kKeyBlock, keys - j)});
+void for_each_key_block(const Attention& at, std::int64_t batch, std::int64_t i, std::int64_t rows,
+                        const Function& f) {
+  const KeyRange keys = narrow_by_segments(
+      at, batch, i, rows, {visible_keys(at, i).begin, visible_keys(at, i + rows - 1).end});
+  // Panels are cut at multiples of their width only.
+  for (std::int64_t j = keys.begin / program::kPanelWidth * program::kPanelWidth; j < keys.end;
+       j += program::kKeyBlock) {
+    f(AttentionBlock{i, rows, j, std::min(program::kKeyBlock, keys.end - j)});
+  }
+}
+
+/// A head's bias for each diagonal of the scores: the one of query i and key j lies at
+/// (j - i) + queries - 1.
+template <class T>
+void spread_bias(const Attention& at, std::int64_t head, std::int64_t group, T* diagonals) {
+  const T* bias = static_cast<const T*>(at.bias) + (head * at.size.group + group) * at.size.buckets;
+  const std::int64_t first = at.key_offset - at.query_offset - at.size.queries + 1;
+  for (std::int64_t d = 0; d < at.size.queries + at.size.keys - 1; ++d) {
+    diagonals[d] = bias[bucket_of(at.buckets, first + d)];
+  }
+}
+
+/// Adds the gradients of a head's diagonals to those of its biases.
+template <class T>
+void gather_bias(const Attention& at, std::int64_t head, std::int64_t group, const T* diagonals,
+                 T* dbias) {
+  dbias += (head * at.size.group + group) * at.size.buckets;
+  const std::int64_t first = at.key_offset - at.query_offset - at.size.queries + 1;
+  for (std::int64_t d = 0; d < at.size.queries + at.size.keys - 1; ++d) {
+    dbias[bucket_of(at.buckets, first + d)] += diagonals[d];
   }
 }
 
@@ -132,13 +179,26 @@ inline std::int64_t score_columns(const Attention& at) {
   return (keys + program::kScoreLanes - 1) / program::kScoreLanes * program::kScoreLanes;
 }
 
+/// `diagonals` and `ddiagonals`: a head's bias and its gradient by distance; null without one.
 template <class T>
-isa::ScoreBlock<T> score_block(const Attention& at, const AttentionBlock& block, Rows<T> scores) {
+isa::ScoreBlock<T> score_block(const Attention& at, std::int64_t batch, const AttentionBlock& block,
+                               Rows<T> scores, const T* diagonals, T* ddiagonals) {
   static_assert(program::kScoreLanes == isa::kScoreLanes);
   static_assert(program::kPanelWidth == isa::kPanelWidth);
   static_assert(program::kKeyBlock % isa::kPanelWidth == 0);
-  return {scores.data,   scores.ld, block.rows,
-          block.columns, at.causal, at.query_offset + block.i + 1 - at.key_offset - block.j};
+  const std::int64_t position = at.query_offset + block.i - at.key_offset - block.j;
+  isa::ScoreBlock<T> result{};
+  result.scores = scores.data, result.ld = scores.ld;
+  result.rows = block.rows, result.columns = block.columns;
+  result.begin = position - at.left, result.end = position + at.right + 1;
+  if (at.query_segments != nullptr) {
+    result.query_segments = at.query_segments + batch * at.size.queries + block.i;
+    result.key_segments = at.key_segments + batch * at.size.keys + block.j;
+  }
+  const std::int64_t first = block.j - block.i + at.size.queries - 1;
+  if (diagonals != nullptr) result.bias = diagonals + first;
+  if (ddiagonals != nullptr) result.dbias = ddiagonals + first;
+  return result;
 }
 
 inline isa::ScoreMask score_mask(const Attention& at, std::int64_t batch, std::int64_t head,

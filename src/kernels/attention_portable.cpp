@@ -58,15 +58,31 @@ KOKKOS_INLINE_FUNCTION T dot(const E* x, const E* y, std::int64_t n) {
   return sum;
 }
 
-/// row[d] = row[d] * by + sum over the tile of weight[t] * x[t * ld + d], for this thread's d.
+/// row[d] = row[d] * by + scale * sum over the tile of weight[t] * x[t * ld + d], for this thread's
+/// d.
 template <class T, class E>
-KOKKOS_INLINE_FUNCTION void add_tile(const Member& member, T* row, T by, std::int64_t depth,
-                                     const T* weight, const E* x, std::int64_t ld, int count) {
+KOKKOS_INLINE_FUNCTION void add_tile(const Member& member, T* row, T by, T scale,
+                                     std::int64_t depth, const T* weight, const E* x,
+                                     std::int64_t ld, int count) {
   for (std::int64_t d = member.team_rank(); d < depth; d += member.team_size()) {
-    T sum = row[d] * by;
+    T sum = 0;
     for (int t = 0; t < count; ++t)
       sum += weight[t] * static_cast<T>(portable::load(x[t * ld + d]));
-    row[d] = sum;
+    row[d] = row[d] * by + scale * sum;
+  }
+}
+
+/// Adds the values of a tile whose keys are at `relative` and on to this thread's buckets.
+template <class T>
+KOKKOS_INLINE_FUNCTION void add_to_buckets(const Member& member, const Attention& at,
+                                           std::int64_t relative, const T* values, int count,
+                                           T* buckets) {
+  for (int b = member.team_rank(); b < at.buckets.count; b += member.team_size()) {
+    T sum = buckets[b];
+    for (int t = 0; t < count; ++t) {
+      if (bucket_of(at.buckets, relative + t) == b) sum += values[t];
+    }
+    buckets[b] = sum;
   }
 }
 
@@ -81,9 +97,30 @@ KOKKOS_INLINE_FUNCTION void store_output(void* data, DType dtype, std::int64_t i
   }
 }
 
+template <class T>
+KOKKOS_INLINE_FUNCTION T load_output(const void* data, DType dtype, std::int64_t i) {
+  switch (dtype) {
+    case DType::f64:
+      return static_cast<T>(portable::load(static_cast<const double*>(data)[i]));
+    case DType::bf16:
+      return static_cast<T>(portable::load(static_cast<const Bf16*>(data)[i]));
+    default:
+      return static_cast<T>(portable::load(static_cast<const float*>(data)[i]));
+  }
+}
+
 KOKKOS_INLINE_FUNCTION double mask_factor(const Attention& at, std::uint64_t index) {
   if (!at.drops) return 1;
   return random_word(at.key, at.step, index) >= at.threshold ? at.factor : 0;
+}
+
+/// Bias of a key at a distance from the query; 0 without one.
+template <class T>
+KOKKOS_INLINE_FUNCTION T bias_of(const Attention& at, std::int64_t head, std::int64_t group,
+                                 std::int64_t query, std::int64_t key) {
+  if (at.bias == nullptr) return 0;
+  const int bucket = bucket_of(at.buckets, at.key_offset + key - at.query_offset - query);
+  return static_cast<const T*>(at.bias)[(head * at.size.group + group) * at.size.buckets + bucket];
 }
 
 /// Which row a team has.
@@ -102,6 +139,7 @@ struct Pointers {
   const void *dout = nullptr, *q = nullptr, *k = nullptr, *v = nullptr, *out = nullptr;
   const void* lse = nullptr;
   void* delta = nullptr;
+  void* bias_rows = nullptr;  ///< each query row's gradients of the biases
 };
 
 template <class T, class E>
@@ -121,40 +159,47 @@ void forward(const device::Exec& exec, const Attention& at, const Pointers& from
         const E* q = static_cast<const E*>(from.q) + place;
         const E* k = static_cast<const E*>(from.k) + keys_at;
         const E* v = static_cast<const E*>(from.v) + keys_at;
-        const std::int64_t ld = at.key_row(), keys = visible_keys(at, row.i);
+        const KeyRange keys = visible_keys(at, row.i);
+        const std::int64_t ld = at.key_row();
         const std::uint64_t first = mask_index(at, row.batch, row.head, row.group, row.i, 0);
         const int me = member.team_rank(), size = member.team_size();
-        for (std::int64_t d = me; d < depth; d += size) sums[d] = 0;
-        T maximum = 0, sum = 0;
-        for (std::int64_t j = 0; j < keys; j += kTile) {
-          const int count = static_cast<int>(keys - j < kTile ? keys - j : kTile);
+        const T lowest = sizeof(T) == 8 ? T(-DBL_MAX) : T(-FLT_MAX);
+        T* row_lse = static_cast<T*>(lse.data) + member.league_rank();
+        // Going on: values whose weights sum up to 1 at scores shifted by lse.
+        T maximum = at.accumulates ? *row_lse : lowest;
+        T sum = maximum == lowest ? T(0) : T(1);
+        for (std::int64_t d = me; d < depth; d += size) {
+          sums[d] = sum == T(0) ? T(0) : load_output<T>(out.data, out.dtype, place + d);
+        }
+        member.team_barrier();  // all have read lse
+        for (std::int64_t j = keys.begin; j < keys.end; j += kTile) {
+          const int count = static_cast<int>(keys.end - j < kTile ? keys.end - j : kTile);
           for (int t = me; t < count; t += size) {
-            score[t] = static_cast<T>(at.scale) * dot<T>(q, k + (j + t) * ld, depth);
+            score[t] = same_segment(at, row.batch, row.i, j + t)
+                           ? static_cast<T>(at.scale) * dot<T>(q, k + (j + t) * ld, depth) +
+                                 bias_of<T>(at, row.head, row.group, row.i, j + t)
+                           : lowest;
           }
           member.team_barrier();
-          T now = j == 0 ? score[0] : maximum;
+          T now = maximum;
           for (int t = 0; t < count; ++t) now = score[t] > now ? score[t] : now;
-          const T rescale = j == 0 ? T(0) : portable::exponential(maximum - now);
+          const T rescale = portable::exponential(maximum - now);
           maximum = now;
           member.team_barrier();
           for (int t = me; t < count; t += size) {
-            score[t] = portable::exponential(score[t] - now);
+            score[t] = score[t] == lowest ? T(0) : portable::exponential(score[t] - now);
             kept[t] = score[t] * static_cast<T>(mask_factor(at, first + j + t));
           }
           member.team_barrier();
           sum *= rescale;
           for (int t = 0; t < count; ++t) sum += score[t];
-          add_tile(member, sums, rescale, depth, kept, v + j * ld, ld, count);
+          add_tile(member, sums, rescale, T(1), depth, kept, v + j * ld, ld, count);
           member.team_barrier();
         }
         for (std::int64_t d = me; d < depth; d += size) {
-          store_output(out.data, out.dtype, place + d, keys == 0 ? T(0) : sums[d] / sum);
+          store_output(out.data, out.dtype, place + d, sum == T(0) ? T(0) : sums[d] / sum);
         }
-        if (me == 0) {
-          const T lowest = sizeof(T) == 8 ? T(-DBL_MAX) : T(-FLT_MAX);
-          static_cast<T*>(lse.data)[member.league_rank()] =
-              keys == 0 ? lowest : maximum + portable::logarithm(sum);
-        }
+        if (me == 0) *row_lse = sum == T(0) ? lowest : maximum + portable::logarithm(sum);
       });
 }
 
@@ -179,22 +224,35 @@ void backward_queries(const device::Exec& exec, const Attention& at, const Point
         const E* v = static_cast<const E*>(from.v) + keys_at;
         const T lse = static_cast<const T*>(from.lse)[member.league_rank()];
         const T delta = dot<T>(dout, static_cast<const E*>(from.out) + place, depth);
-        const std::int64_t ld = at.key_row(), keys = visible_keys(at, row.i);
+        const KeyRange keys = visible_keys(at, row.i);
+        const std::int64_t ld = at.key_row();
         const std::uint64_t first = mask_index(at, row.batch, row.head, row.group, row.i, 0);
         const int me = member.team_rank(), size = member.team_size();
-        for (std::int64_t d = me; d < depth; d += size) sums[d] = 0;
-        for (std::int64_t j = 0; j < keys; j += kTile) {
-          const int count = static_cast<int>(keys - j < kTile ? keys - j : kTile);
+        T* bias_row = at.bias == nullptr ? nullptr
+                                         : static_cast<T*>(from.bias_rows) +
+                                               member.league_rank() * at.size.buckets;
+        for (std::int64_t d = me; d < depth; d += size) {
+          sums[d] = at.accumulates ? load_output<T>(dq.data, dq.dtype, place + d) : T(0);
+        }
+        for (int b = me; b < at.buckets.count; b += size) bias_row[b] = 0;
+        for (std::int64_t j = keys.begin; j < keys.end; j += kTile) {
+          const int count = static_cast<int>(keys.end - j < kTile ? keys.end - j : kTile);
           for (int t = me; t < count; t += size) {
+            dscore[t] = 0;
+            if (!same_segment(at, row.batch, row.i, j + t)) continue;
             const std::int64_t at_key = (j + t) * ld;
-            const T p = portable::exponential(
-                static_cast<T>(at.scale) * dot<T>(q, k + at_key, depth) - lse);
+            const T p =
+                portable::exponential(static_cast<T>(at.scale) * dot<T>(q, k + at_key, depth) +
+                                      bias_of<T>(at, row.head, row.group, row.i, j + t) - lse);
             const T dp =
                 dot<T>(dout, v + at_key, depth) * static_cast<T>(mask_factor(at, first + j + t));
-            dscore[t] = static_cast<T>(at.scale) * p * (dp - delta);
+            dscore[t] = p * (dp - delta);
           }
           member.team_barrier();
-          add_tile(member, sums, T(1), depth, dscore, k + j * ld, ld, count);
+          add_tile(member, sums, T(1), static_cast<T>(at.scale), depth, dscore, k + j * ld, ld,
+                   count);
+          add_to_buckets(member, at, at.key_offset + j - at.query_offset - row.i, dscore, count,
+                         bias_row);
           member.team_barrier();
         }
         for (std::int64_t d = me; d < depth; d += size) {
@@ -223,31 +281,40 @@ void backward_keys(const device::Exec& exec, const Attention& at, const Pointers
         const E* v = static_cast<const E*>(from.v) + place;
         const std::int64_t ld = at.query_row();
         const int me = member.team_rank(), size = member.team_size();
-        for (std::int64_t d = me; d < depth; d += size) sums_k[d] = sums_v[d] = 0;
-        // The first query that sees this key.
-        std::int64_t begin = at.causal ? at.key_offset + j - at.query_offset : 0;
-        begin = begin < 0 ? 0 : begin;
+        for (std::int64_t d = me; d < depth; d += size) {
+          sums_k[d] = at.accumulates ? load_output<T>(dk.data, dk.dtype, place + d) : T(0);
+          sums_v[d] = at.accumulates ? load_output<T>(dv.data, dv.dtype, place + d) : T(0);
+        }
+        // The queries that see this key.
+        const std::int64_t position = at.key_offset + j - at.query_offset;
+        const std::int64_t begin = position - at.right < 0 ? 0 : position - at.right;
+        const std::int64_t end =
+            position + at.left + 1 < s.queries ? position + at.left + 1 : s.queries;
         for (std::int64_t group = 0; group < s.group; ++group) {
           const std::int64_t queries_at = query_place(at, batch, head, group);
           const E* q = static_cast<const E*>(from.q) + queries_at;
           const E* dout = static_cast<const E*>(from.dout) + queries_at;
           const T* lse = static_cast<const T*>(from.lse) + row_place(at, batch, head, group);
           const T* delta = static_cast<const T*>(from.delta) + row_place(at, batch, head, group);
-          for (std::int64_t i = begin; i < s.queries; i += kTile) {
-            const int count = static_cast<int>(s.queries - i < kTile ? s.queries - i : kTile);
+          for (std::int64_t i = begin; i < end; i += kTile) {
+            const int count = static_cast<int>(end - i < kTile ? end - i : kTile);
             for (int t = me; t < count; t += size) {
+              kept[t] = dscore[t] = 0;
+              if (!same_segment(at, batch, i + t, j)) continue;
               const std::int64_t at_query = (i + t) * ld;
               const T factor =
                   static_cast<T>(mask_factor(at, mask_index(at, batch, head, group, i + t, j)));
-              const T p = portable::exponential(
-                  static_cast<T>(at.scale) * dot<T>(q + at_query, k, depth) - lse[i + t]);
+              const T p =
+                  portable::exponential(static_cast<T>(at.scale) * dot<T>(q + at_query, k, depth) +
+                                        bias_of<T>(at, head, group, i + t, j) - lse[i + t]);
               const T dp = dot<T>(dout + at_query, v, depth) * factor;
               kept[t] = p * factor;
-              dscore[t] = static_cast<T>(at.scale) * p * (dp - delta[i + t]);
+              dscore[t] = p * (dp - delta[i + t]);
             }
             member.team_barrier();
-            add_tile(member, sums_k, T(1), depth, dscore, q + i * ld, ld, count);
-            add_tile(member, sums_v, T(1), depth, kept, dout + i * ld, ld, count);
+            add_tile(member, sums_k, T(1), static_cast<T>(at.scale), depth, dscore, q + i * ld, ld,
+                     count);
+            add_tile(member, sums_v, T(1), T(1), depth, kept, dout + i * ld, ld, count);
             member.team_barrier();
           }
         }
@@ -258,11 +325,42 @@ void backward_keys(const device::Exec& exec, const Attention& at, const Pointers
       });
 }
 
+/// The biases' gradients out of those of each query row, in order.
+template <class T>
+void backward_bias(const device::Exec& exec, const Attention& at, const T* rows, T* dbias) {
+  const program::AttentionSize s = at.size;
+  const bool accumulates = at.accumulates;
+  Kokkos::parallel_for(
+      "tessera::kernels::attention_backward::bias",
+      Kokkos::RangePolicy<device::ExecutionSpace>(device::space_of(exec), 0,
+                                                  s.heads * s.group * s.buckets),
+      KOKKOS_LAMBDA(const std::int64_t i) {
+        const std::int64_t bucket = i % s.buckets, head = i / s.buckets;
+        T sum = accumulates ? dbias[i] : T(0);
+        for (std::int64_t batch = 0; batch < s.batch; ++batch) {
+          const std::int64_t first = (batch * s.heads * s.group + head) * s.queries;
+          for (std::int64_t r = 0; r < s.queries; ++r)
+            sum += rows[(first + r) * s.buckets + bucket];
+        }
+        dbias[i] = sum;
+      });
+}
+
 template <class T, class E>
 void backward(const device::Exec& exec, const Attention& at, const Pointers& from,
               const Tile* outputs) {
   backward_queries<T, E>(exec, at, from, outputs[0]);
   backward_keys<T, E>(exec, at, from, outputs[1], outputs[2]);
+  if (at.bias == nullptr) return;
+  backward_bias(exec, at, static_cast<const T*>(from.bias_rows), outputs[3].as<T>());
+}
+
+/// Room in the workspace for what the queries' pass leaves to the others.
+void place_rows(const Attention& at, void* workspace, std::int64_t element, Pointers& to) {
+  const auto& s = at.size;
+  to.delta = workspace;
+  to.bias_rows = static_cast<char*>(workspace) +
+                 program::round_up_workspace(element * s.batch * s.heads * s.group * s.queries);
 }
 
 void check_dtypes(const Tile* tiles, int count) {
@@ -294,7 +392,7 @@ void attention_backward_portable(const device::Exec& exec, const Attention& at, 
   Pointers from;
   from.dout = call.inputs[0].data, from.q = call.inputs[1].data, from.k = call.inputs[2].data;
   from.v = call.inputs[3].data, from.out = call.inputs[4].data, from.lse = call.inputs[5].data;
-  from.delta = call.workspace;
+  place_rows(at, call.workspace, call.inputs[0].dtype == DType::f64 ? 8 : 4, from);
   switch (call.inputs[0].dtype) {
     case DType::f64:
       return backward<double, double>(exec, at, from, call.outputs);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tessera/base/bf16.hpp"
+#include "tessera/base/dtype.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/kernels/kernel.hpp"
 
@@ -27,7 +29,21 @@ struct CopyBox {
 CopyBox merge_box(int rank, const std::int64_t* extents, const std::int64_t* to_strides,
                   const std::int64_t* from_strides);
 
+/// a + b as an element of its type.
+template <class T>
+TESSERA_FUNCTION T sum_of(T a, T b) {
+  return a + b;
+}
+TESSERA_FUNCTION Bf16 sum_of(Bf16 a, Bf16 b) {
+  return to_bf16(to_float(a) + to_float(b));
+}
+
 void copy_box_portable(const device::Exec& exec, void* to, const void* from, const CopyBox& box,
+                       std::size_t element_bytes);
+void add_box_portable(const device::Exec& exec, void* to, const void* from, const CopyBox& box,
+                      DType dtype);
+/// `bits`: an element of 2, 4 or 8 bytes.
+void fill_box_portable(const device::Exec& exec, void* to, const CopyBox& box, std::uint64_t bits,
                        std::size_t element_bytes);
 void set_zero_portable(const device::Exec& exec, void* to, std::size_t bytes);
 

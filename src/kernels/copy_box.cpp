@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/kernels/copy_box.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/box.hpp"
@@ -51,6 +53,55 @@ void copy_host(char* to, const char* from, const CopyBox& box, int dim, std::siz
   }
 }
 
+template <class T>
+void add_host(T* to, const T* from, const CopyBox& box, int dim) {
+  const std::int64_t n = box.extent[dim], to_stride = box.to_stride[dim];
+  const std::int64_t from_stride = box.from_stride[dim];
+  if (dim < box.rank - 1) {
+    for (std::int64_t i = 0; i < n; ++i)
+      add_host(to + i * to_stride, from + i * from_stride, box, dim + 1);
+  } else if (to_stride == 1 && from_stride == 1) {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = sum_of(to[i], from[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i)
+      to[i * to_stride] = sum_of(to[i * to_stride], from[i * from_stride]);
+  }
+}
+
+template <class T>
+void add_as(void* to, const void* from, const CopyBox& box) {
+  add_host(static_cast<T*>(to), static_cast<const T*>(from), box, 0);
+}
+
+template <class T>
+void fill_host(T* to, T value, const CopyBox& box, int dim) {
+  const std::int64_t n = box.extent[dim], stride = box.to_stride[dim];
+  if (dim < box.rank - 1) {
+    for (std::int64_t i = 0; i < n; ++i) fill_host(to + i * stride, value, box, dim + 1);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) to[i * stride] = value;
+  }
+}
+
+bool is_empty(int rank, const std::int64_t* extents) {
+  return std::any_of(extents, extents + rank, [](std::int64_t n) { return n < 1; });
+}
+
+/// The bits of one element, in the low part of the word.
+std::uint64_t element_of(double value, DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return std::bit_cast<std::uint64_t>(value);
+    case DType::f32:
+      return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    case DType::bf16:
+      return to_bf16(static_cast<float>(value)).bits;
+    case DType::i32:
+      return std::bit_cast<std::uint32_t>(static_cast<std::int32_t>(value));
+  }
+  return 0;
+}
+
 }  // namespace
 
 CopyBox merge_box(int rank, const std::int64_t* extents, const std::int64_t* to_strides,
@@ -82,14 +133,46 @@ CopyBox merge_box(int rank, const std::int64_t* extents, const std::int64_t* to_
 void copy_box(const device::Exec& exec, void* to, const void* from, int rank,
               const std::int64_t* extents, const std::int64_t* to_strides,
               const std::int64_t* from_strides, std::size_t element_bytes) {
-  for (int d = 0; d < rank; ++d) {
-    if (extents[d] < 1) return;
-  }
+  if (is_empty(rank, extents)) return;
   const CopyBox box = merge_box(rank, extents, to_strides, from_strides);
   if (use_portable()) {
     copy_box_portable(exec, to, from, box, element_bytes);
   } else {
     copy_host(static_cast<char*>(to), static_cast<const char*>(from), box, 0, element_bytes);
+  }
+}
+
+void add_box(const device::Exec& exec, void* to, const void* from, int rank,
+             const std::int64_t* extents, const std::int64_t* to_strides,
+             const std::int64_t* from_strides, DType dtype) {
+  if (is_empty(rank, extents)) return;
+  const CopyBox box = merge_box(rank, extents, to_strides, from_strides);
+  if (use_portable()) return add_box_portable(exec, to, from, box, dtype);
+  switch (dtype) {
+    case DType::f64:
+      return add_as<double>(to, from, box);
+    case DType::f32:
+      return add_as<float>(to, from, box);
+    case DType::bf16:
+      return add_as<Bf16>(to, from, box);
+    case DType::i32:
+      return add_as<std::int32_t>(to, from, box);
+  }
+}
+
+void fill_box(const device::Exec& exec, void* to, int rank, const std::int64_t* extents,
+              const std::int64_t* to_strides, DType dtype, double value) {
+  if (is_empty(rank, extents)) return;
+  const CopyBox box = merge_box(rank, extents, to_strides, to_strides);
+  const std::uint64_t bits = element_of(value, dtype);
+  if (use_portable()) return fill_box_portable(exec, to, box, bits, bytes_of(dtype));
+  switch (bytes_of(dtype)) {
+    case 2:
+      return fill_host(static_cast<std::uint16_t*>(to), static_cast<std::uint16_t>(bits), box, 0);
+    case 4:
+      return fill_host(static_cast<std::uint32_t*>(to), static_cast<std::uint32_t>(bits), box, 0);
+    default:
+      return fill_host(static_cast<std::uint64_t*>(to), bits, box, 0);
   }
 }
 

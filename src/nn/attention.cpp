@@ -5,7 +5,6 @@
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/positions.hpp"
-#include "tessera/ops/shape_ops.hpp"
 
 namespace tessera::nn {
 
@@ -24,8 +23,6 @@ Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOpti
     q = ops::rotary(q, "length");
     k = ops::rotary(k, "length");
   }
-  k = ops::rename(k, "length", "memory");
-  v = ops::rename(v, "length", "memory");
   const Tensor mixed = ops::attention(q, k, v,
                                       {.causal = true,
                                        .dropout = options.dropout,

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <cstdlib>
+
 #include "tessera/base/error.hpp"
+#include "tessera/ops/exchange.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/shape_ops.hpp"
 #include "tessera/ops/strategies.hpp"
@@ -8,93 +12,135 @@
 namespace tessera::ops {
 namespace {
 
-/// slice (forward) or pad of one dim, each the other's gradient; that dim is whole on each rank.
-class Window : public Operation {
+using Runs = std::vector<program::ExchangeStep::Run>;
+
+/// Elements of one dim brought to other places along it, zeros elsewhere; along a cut dim by one
+/// exchange between the ranks whose tiles share elements.
+class Move : public Operation {
  public:
-  Window(bool pad, std::string dim, std::int64_t begin, std::int64_t size)
-      : pad_(pad), dim_(std::move(dim)), begin_(begin), size_(size) {}
-  std::string type() const override { return pad_ ? "pad" : "slice"; }
-  Attributes attributes() const override {
-    return {{"dim", dim_}, {"begin", begin_}, {"size", size_}};
-  }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
-  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
-                               std::span<const Tensor> output_gradients) const override {
-    return {inputs[0].graph().add1(
-        std::make_shared<Window>(!pad_, dim_, begin_, inputs[0].shape().size_of(dim_)),
-        {output_gradients[0]})};
+  explicit Move(std::string dim) : dim_(std::move(dim)) {}
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
+    const Shape& shape = inputs[0].shape;
+    return {{shape.resized(dim_, size_after(shape)), inputs[0].dtype}};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    auto strategies =
-        passing_cuts(context, [this](const std::string& name) { return name != dim_; });
+    const Shape& shape = context.inputs[0].shape;
+    const int dim = shape.index_of(dim_);
+    auto strategies = passing_cuts(context, [](const std::string&) { return true; });
+    for (auto& strategy : strategies)
+      if (strategy.inputs[0].dim == dim)
+        strategy.bytes = exchange_bytes(context.inputs, context.outputs, dim, runs(shape[dim].size),
+                                        context.ways);
     add_linear(strategies, context, 0, {0});
     return strategies;
   }
   void lower(program::Emitter& emitter) const override {
-    std::vector<std::int64_t> begin;
-    for (const auto& dim : emitter.buffer(emitter.input(0)).spec.shape)
-      begin.push_back(dim.name == dim_ ? begin_ : 0);
-    emitter.kernel(type(), {{"begin", begin}}, {emitter.input(0)}, {emitter.output(0)});
+    const Shape& shape = emitter.buffer(emitter.input(0)).spec.shape;
+    program::ExchangeStep step;
+    step.dim = shape.index_of(dim_);
+    step.inputs = {emitter.input(0)};
+    step.outputs = {emitter.output(0)};
+    step.runs = runs(shape[step.dim].size);
+    emitter.exchange(std::move(step));
+  }
+
+ protected:
+  const std::string& dim() const { return dim_; }
+  /// The dim's size in the result; UserError if the operation is not legal for the shape.
+  virtual std::int64_t size_after(const Shape& shape) const = 0;
+  /// For a dim of n elements.
+  virtual Runs runs(std::int64_t n) const = 0;
+
+ private:
+  std::string dim_;
+};
+
+/// slice, or its adjoint pad: every step-th element from `begin` on.
+class Stretch : public Move {
+ public:
+  Stretch(bool pad, std::string dim, std::int64_t begin, std::int64_t size, std::int64_t step)
+      : Move(std::move(dim)), pad_(pad), begin_(begin), size_(size), step_(step) {}
+  std::string type() const override { return pad_ ? "pad" : "slice"; }
+  Attributes attributes() const override {
+    return {{"dim", dim()}, {"begin", begin_}, {"size", size_}, {"step", step_}};
+  }
+  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
+                               std::span<const Tensor> output_gradients) const override {
+    return {inputs[0].graph().add1(
+        std::make_shared<Stretch>(!pad_, dim(), begin_, inputs[0].shape().size_of(dim()), step_),
+        {output_gradients[0]})};
+  }
+
+ protected:
+  std::int64_t size_after(const Shape& shape) const override {
+    const std::int64_t old = shape.size_of(dim());
+    const std::int64_t inner = pad_ ? old : size_, outer = pad_ ? size_ : old;
+    check_user(step_ >= 1, type(), " of dim '", dim(), "': step ", step_, " is below 1");
+    const std::int64_t end = inner > 0 ? begin_ + (inner - 1) * step_ + 1 : begin_;
+    check_user(begin_ >= 0 && inner >= 0 && end <= outer, type(), " of dim '", dim(), "' of ",
+               shape.to_string(), ": [", begin_, ", ", end, ") does not lie within [0, ", outer,
+               ")");
+    return size_;
+  }
+  Runs runs(std::int64_t n) const override {
+    if (pad_) return {{.count = n, .to = begin_, .to_step = step_}};
+    return {{.count = size_, .from = begin_, .from_step = step_}};
   }
 
  private:
   bool pad_;
-  std::string dim_;
   std::int64_t begin_;
   std::int64_t size_;
+  std::int64_t step_;
 };
 
-std::vector<TensorSpec> Window::infer(std::span<const TensorSpec> inputs) const {
-  const Shape& shape = inputs[0].shape;
-  const std::int64_t old = shape.size_of(dim_);
-  const std::int64_t inner = pad_ ? old : size_, outer = pad_ ? size_ : old;
-  check_user(begin_ >= 0 && inner >= 0 && begin_ + inner <= outer, type(), " of dim '", dim_,
-             "' of ", shape.to_string(), ": [", begin_, ", ", begin_ + inner,
-             ") does not lie within [0, ", outer, ")");
-  return {{shape.resized(dim_, size_), inputs[0].dtype}};
-}
-
-class Select : public Operation {
+class Shift : public Move {
  public:
-  Select(std::string dim, std::string feed) : dim_(std::move(dim)), feed_(std::move(feed)) {}
-  std::string type() const override { return "select"; }
-  Attributes attributes() const override { return {{"dim", dim_}, {"feed", feed_}}; }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
-    inputs[0].shape.index_of(dim_);
-    return {{inputs[0].shape.without(dim_), inputs[0].dtype}};
+  Shift(std::string dim, std::int64_t offset, bool wrap)
+      : Move(std::move(dim)), offset_(offset), wrap_(wrap) {}
+  std::string type() const override { return "shift"; }
+  Attributes attributes() const override {
+    return {{"dim", dim()}, {"offset", offset_}, {"wrap", std::int64_t{wrap_}}};
   }
-  std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    auto strategies =
-        passing_cuts(context, [this](const std::string& name) { return name != dim_; });
-    add_linear(strategies, context, 0, {0});
-    return strategies;
+  std::vector<Tensor> gradient(std::span<const Tensor>, std::span<const Tensor>,
+                               std::span<const Tensor> output_gradients) const override {
+    return {shift(output_gradients[0], dim(), -offset_, wrap_)};
   }
-  void lower(program::Emitter& emitter) const override {
-    const int dim = emitter.buffer(emitter.input(0)).spec.shape.index_of(dim_);
-    emitter.kernel("select", {{"dim", std::int64_t{dim}}, {"feed", feed_}}, {emitter.input(0)},
-                   {emitter.output(0)});
+
+ protected:
+  std::int64_t size_after(const Shape& shape) const override { return shape.size_of(dim()); }
+  Runs runs(std::int64_t n) const override {
+    if (n == 0) return {};
+    if (!wrap_)
+      return {{.count = std::max<std::int64_t>(0, n - std::abs(offset_)),
+               .from = std::max<std::int64_t>(0, -offset_),
+               .to = std::max<std::int64_t>(0, offset_)}};
+    const std::int64_t to = (offset_ % n + n) % n;
+    return {{.count = n - to, .to = to}, {.count = to, .from = n - to}};
   }
 
  private:
-  std::string dim_;
-  std::string feed_;
+  std::int64_t offset_;
+  bool wrap_;
 };
 
 }  // namespace
 
-Tensor slice(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size) {
+Tensor slice(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size,
+             std::int64_t step) {
   install();
-  return x.graph().add1(std::make_shared<Window>(false, dim, begin, size), {x});
+  return x.graph().add1(std::make_shared<Stretch>(false, dim, begin, size, step), {x});
 }
 
-Tensor pad(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size) {
+Tensor pad(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size,
+           std::int64_t step) {
   install();
-  return x.graph().add1(std::make_shared<Window>(true, dim, begin, size), {x});
+  return x.graph().add1(std::make_shared<Stretch>(true, dim, begin, size, step), {x});
 }
 
-Tensor select(Tensor x, const std::string& dim, const std::string& feed) {
+Tensor shift(Tensor x, const std::string& dim, std::int64_t offset, bool wrap) {
   install();
-  return x.graph().add1(std::make_shared<Select>(dim, feed), {x});
+  return x.graph().add1(std::make_shared<Shift>(dim, offset, wrap), {x});
 }
 
 }  // namespace tessera::ops

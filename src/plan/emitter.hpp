@@ -30,6 +30,8 @@ class NodeEmitter final : public program::Emitter {
   Shape local_shape(program::BufferId id) const override;
   program::BufferId temporary(const std::string& name, TensorSpec spec,
                               Placement placement) override;
+  program::BufferId view(program::BufferId of, TensorSpec spec, Placement placement,
+                         Windows windows) override;
   using program::Emitter::kernel;
   void kernel(const std::string& id, Attributes attributes, std::vector<program::BufferId> inputs,
               std::vector<program::BufferId> outputs, KernelOptions options) override;
@@ -37,8 +39,14 @@ class NodeEmitter final : public program::Emitter {
   void all_reduce(program::ReduceOp op, const std::vector<int>& mesh_dims,
                   std::vector<program::BufferId> buffers) override;
   program::BufferId relayout(program::BufferId from, int mesh_dim, State to) override;
+  program::BufferId exchange(program::BufferId from, const Windows& windows, double fill) override;
+  program::BufferId windowed(program::BufferId like, const Windows& windows) override;
+  void accumulate(program::BufferId from, program::BufferId into) override;
+  void exchange(program::ExchangeStep step) override;
 
  private:
+  program::BufferId temporary_like(program::BufferId like, Windows windows);
+
   SectionPlanner& planner_;
   std::string label_;
   std::vector<program::BufferId> inputs_;

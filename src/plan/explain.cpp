@@ -20,14 +20,26 @@ std::string mesh_names(const std::vector<int>& mesh_dims, const MeshShape& mesh)
   return join(names, ", ");
 }
 
+/// Which dims the tile holds a window of, with what each block needs.
+std::string windows_text(const Buffer& buffer) {
+  std::string text;
+  for (std::size_t d = 0; d < buffer.windows.size(); ++d) {
+    const Window& window = buffer.windows[d];
+    if (window.is_plain()) continue;
+    text +=
+        concat(", window of ", buffer.spec.shape[static_cast<int>(d)].name, " for ", window.count,
+               " x ", window.extent, " every ", window.stride, " from ", window.offset);
+  }
+  return text;
+}
+
 std::string buffer_text(const Buffer& buffer, const MeshShape& mesh) {
   std::vector<std::string> extents;
-  for (auto extent : largest_tile(buffer.spec.shape, buffer.placement, mesh))
-    extents.push_back(std::to_string(extent));
+  for (auto extent : largest_tile(buffer, mesh)) extents.push_back(std::to_string(extent));
   return concat(buffer.name, " ", name_of(buffer.spec.dtype), " ", buffer.spec.shape.to_string(),
                 " ", buffer.placement.to_string(buffer.spec.shape, mesh), ", tile [",
-                join(extents, ", "), "], ", format_bytes(static_cast<double>(buffer.bytes)), " at ",
-                buffer.offset);
+                join(extents, ", "), "]", windows_text(buffer), ", ",
+                format_bytes(static_cast<double>(buffer.bytes)), " at ", buffer.offset);
 }
 
 std::string step_text(const Step& step, const MeshShape& mesh) {
@@ -41,6 +53,14 @@ std::string step_text(const Step& step, const MeshShape& mesh) {
     return concat(name_of(relayout->kind), " over ", mesh[relayout->mesh_dim].name, ", ",
                   relayout->inputs.size(),
                   relayout->inputs.size() == 1 ? " tensor" : " tensors in one bucket");
+  if (const auto* exchange = std::get_if<program::ExchangeStep>(&step)) {
+    const bool local = exchange->mesh_dims.empty();
+    return concat(
+        local ? "copy" : "neighbour_exchange over " + mesh_names(exchange->mesh_dims, mesh),
+        exchange->mode == program::ExchangeStep::Mode::accumulate ? ", summed" : "", ", ",
+        exchange->runs.size(), exchange->runs.size() == 1 ? " run" : " runs", " along dim ",
+        exchange->dim);
+  }
   const auto& local = std::get<program::LocalStep>(step);
   return concat(local.kind == program::LocalStep::Kind::slice ? "slice" : "keep at coordinate 0",
                 " on ", mesh[local.mesh_dim].name);

@@ -99,7 +99,7 @@ class Fuser {
   /// Same elements in the same order, whatever the dims' names.
   bool same_tiles(BufferId a, BufferId b) const {
     return buffer(a).spec.shape == buffer(b).spec.shape &&
-           buffer(a).placement == buffer(b).placement;
+           buffer(a).placement == buffer(b).placement && buffer(a).windows == buffer(b).windows;
   }
 
   /// True if `b` reads `joint` element by element.

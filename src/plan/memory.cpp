@@ -28,7 +28,8 @@ void find_in_place(Section& section) {
         const Buffer& input = section.buffers[static_cast<std::size_t>(kernel->inputs[i])];
         const Buffer& output = section.buffers[static_cast<std::size_t>(kernel->outputs[j])];
         if (input.spec.dtype == output.spec.dtype && input.bytes == output.bytes &&
-            program.is_identity_map(i) && input.spec.shape.rank() == output.spec.shape.rank())
+            input.windows == output.windows && program.is_identity_map(i) &&
+            input.spec.shape.rank() == output.spec.shape.rank())
           kernel->in_place.emplace_back(static_cast<int>(i), static_cast<int>(j));
       }
   }
@@ -206,6 +207,8 @@ class MemoryPlanner {
         scratch = bytes(reduce->staging);
       } else if (const auto* relayout = std::get_if<program::RelayoutStep>(&section_.steps[i])) {
         scratch = bytes(relayout->send) + bytes(relayout->receive);
+      } else if (const auto* exchange = std::get_if<program::ExchangeStep>(&section_.steps[i])) {
+        scratch = bytes(exchange->send) + bytes(exchange->receive);
       }
       section_.workspace_bytes = std::max(section_.workspace_bytes, align(scratch));
     }

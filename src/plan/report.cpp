@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
+#include "exchange_count.hpp"
 #include "storage.hpp"
 #include "tessera/base/json.hpp"
 #include "tessera/base/text.hpp"
@@ -36,6 +38,12 @@ class Counter {
     for (const auto& step : section_.steps) {
       if (const auto* reduce = std::get_if<program::AllReduceStep>(&step)) count(*reduce);
       if (const auto* relayout = std::get_if<program::RelayoutStep>(&step)) count(*relayout);
+      if (const auto* exchange = std::get_if<program::ExchangeStep>(&step))
+        if (!exchange->mesh_dims.empty()) exchanges_[exchange->mesh_dims].push_back(exchange);
+    }
+    for (const auto& [mesh_dims, steps] : exchanges_) {
+      rows_.push_back({section_.name, CollectiveKind::neighbour_exchange, mesh_dims, 0, 0, 0});
+      count_exchanges(steps, section_.buffers, mesh_, rows_.back());
     }
     return std::move(rows_);
   }
@@ -87,6 +95,7 @@ class Counter {
   const MeshShape& mesh_;
   const Section& section_;
   std::vector<CollectiveRow> rows_;
+  std::map<std::vector<int>, std::vector<const program::ExchangeStep*>> exchanges_;
 };
 
 std::string mesh_dims_text(const std::vector<int>& mesh_dims, const MeshShape& mesh) {
@@ -141,6 +150,7 @@ Report report(const program::Program& program, const std::vector<SectionRuns>& s
       row.count *= runs.runs;
       row.bytes *= runs.runs;
       row.bytes_all_ranks *= runs.runs;
+      row.messages *= runs.runs;
       report.collectives.push_back(std::move(row));
     }
   }
@@ -170,6 +180,7 @@ std::string to_json(const Report& report, const MeshShape& mesh) {
     json.end_array();
     json.key("count").value(row.count).key("bytes").value(row.bytes);
     json.key("bytes_all_ranks").value(row.bytes_all_ranks);
+    if (row.op == CollectiveKind::neighbour_exchange) json.key("messages").value(row.messages);
     json.end_object();
   }
   json.end_array().end_object();
@@ -195,10 +206,10 @@ std::string to_table(const Report& report, const MeshShape& mesh) {
   text +=
       report.collectives.empty()
           ? "no collectives\n"
-          : "collectives per step           over        calls   bytes per rank   bytes of all\n";
+          : "collectives per step              over        calls   bytes per rank   bytes of all\n";
   for (const auto& row : report.collectives) {
     char text_row[256];
-    std::snprintf(text_row, sizeof text_row, "  %-10s %-15s %-14s %6lld %14s %14s\n",
+    std::snprintf(text_row, sizeof text_row, "  %-10s %-18s %-14s %6lld %14s %14s\n",
                   row.section.c_str(), name_of(row.op), mesh_dims_text(row.mesh_dims, mesh).c_str(),
                   static_cast<long long>(row.count),
                   format_bytes(static_cast<double>(row.bytes)).c_str(),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "section_builder.hpp"
 
+#include <algorithm>
+
 #include "pointwise_program.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/program/exchange.hpp"
 #include "tessera/shape/tile.hpp"
 
 namespace tessera::plan {
@@ -10,14 +13,16 @@ namespace tessera::plan {
 using program::BufferId;
 using program::CollectiveKind;
 
-BufferId SectionBuilder::new_buffer(const std::string& name, TensorSpec spec, Placement placement) {
+BufferId SectionBuilder::new_buffer(const std::string& name, TensorSpec spec, Placement placement,
+                                    Windows windows) {
   program::Buffer buffer;
   buffer.name = name;
   buffer.spec = std::move(spec);
   if (buffer.spec.dtype == DType::bf16 && placement.has_partial()) buffer.spec.dtype = DType::f32;
-  buffer.bytes = largest_tile_size(buffer.spec.shape, placement, mesh()) *
-                 static_cast<std::int64_t>(bytes_of(buffer.spec.dtype));
   buffer.placement = std::move(placement);
+  buffer.windows = std::move(windows);
+  buffer.bytes = static_cast<std::int64_t>(bytes_of(buffer.spec.dtype));
+  for (auto extent : largest_tile(buffer, mesh())) buffer.bytes *= extent;
   section_.buffers.push_back(std::move(buffer));
   return static_cast<BufferId>(section_.buffers.size()) - 1;
 }
@@ -62,6 +67,34 @@ void SectionBuilder::copy(const std::string& label, BufferId from, BufferId to) 
   step.label = label;
   copy_program(from, to, rank).write_to(step);
   kernel(std::move(step));
+}
+
+void SectionBuilder::exchange(program::ExchangeStep step) {
+  const auto cuts = [&](BufferId id) {
+    auto dims = buffer(id).placement.mesh_dims_splitting(step.dim);
+    std::sort(dims.begin(), dims.end());
+    return dims;
+  };
+  step.mesh_dims = cuts(step.inputs[0]);
+  std::int64_t rest = static_cast<std::int64_t>(bytes_of(buffer(step.inputs[0]).spec.dtype));
+  const auto extents = largest_tile(buffer(step.inputs[0]), mesh());
+  for (int d = 0; d < static_cast<int>(extents.size()); ++d)
+    if (d != step.dim) rest *= extents[static_cast<std::size_t>(d)];
+  for (const auto& operands : {step.inputs, step.outputs})
+    for (BufferId id : operands)
+      TESSERA_CHECK(
+          cuts(id) == step.mesh_dims && buffer(id).spec.dtype == buffer(step.inputs[0]).spec.dtype,
+          step.label, ": operands of an exchange are cut alike, by the same mesh dims");
+  const auto load = program::load_of(section_.buffers, step, mesh());
+  const std::int64_t sent = *std::max_element(load.sent.begin(), load.sent.end());
+  const std::int64_t received = *std::max_element(load.received.begin(), load.received.end());
+  if (sent == 0)
+    step.mesh_dims.clear();
+  else {
+    step.send = staging(step.label + ":send", sent * rest);
+    step.receive = staging(step.label + ":receive", received * rest);
+  }
+  section_.steps.emplace_back(std::move(step));
 }
 
 BufferId SectionBuilder::staging(const std::string& name, std::int64_t bytes) {

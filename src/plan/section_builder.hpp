@@ -25,7 +25,8 @@ class SectionBuilder {
   }
 
   /// A buffer in the section's part of the arena. Partial sums of bf16 tensors are kept in f32.
-  program::BufferId new_buffer(const std::string& name, TensorSpec spec, Placement placement);
+  program::BufferId new_buffer(const std::string& name, TensorSpec spec, Placement placement,
+                               Windows windows = {});
   /// A buffer that is a variable's storage.
   program::BufferId variable_buffer(int variable, Placement placement);
 
@@ -34,6 +35,10 @@ class SectionBuilder {
                   std::vector<program::BufferId> buffers);
   /// A cast or copy into `to`.
   void copy(const std::string& label, program::BufferId from, program::BufferId to);
+
+  /// Appends an exchange: finds the mesh dims that cut its dim, and room for what they send; a step
+  /// between ranks that share nothing becomes a local copy.
+  void exchange(program::ExchangeStep step);
 
   /// One elementary change of one buffer; returns the buffer that has the new placement (the same
   /// memory for an all_reduce).

@@ -85,7 +85,14 @@ class DimChooser {
       cost += state_bytes(choice_.output_specs[j], produced, m_, choice_.wanted[j][m_], mesh_);
       outputs.push_back(local(choice_.output_specs[j], strategy.outputs[j]));
     }
-    return cost + choice_.operation->flops(inputs, outputs) / kFlopsPerByte;
+    return cost + own_bytes(strategy) + choice_.operation->flops(inputs, outputs) / kFlopsPerByte;
+  }
+  /// What the operation sends by itself, with the cuts of the other mesh dims.
+  double own_bytes(const Strategy& strategy) const {
+    if (strategy.bytes == 0) return 0;
+    const TensorSpec& spec = choice_.input_specs[0];
+    return strategy.bytes * static_cast<double>(local(spec, State::replicated()).size()) /
+           static_cast<double>(std::max<std::int64_t>(1, spec.shape.size()));
   }
   /// Extents if the other mesh dims cut as the rules say: the same for all operands.
   Shape local(const TensorSpec& spec, const State& state) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/program/program.hpp"
 
+#include <bit>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
 
@@ -43,6 +45,14 @@ void add_step(Hasher& hasher, const Step& step) {
   } else if (const auto* local = std::get_if<LocalStep>(&step)) {
     hasher.add(static_cast<std::uint64_t>(local->kind));
     hasher.add(static_cast<std::uint64_t>(local->mesh_dim));
+  } else if (const auto* exchange = std::get_if<ExchangeStep>(&step)) {
+    hasher.add(static_cast<std::uint64_t>(exchange->mode));
+    hasher.add(static_cast<std::uint64_t>(exchange->dim));
+    hasher.add_all(exchange->mesh_dims);
+    hasher.add(std::bit_cast<std::uint64_t>(exchange->fill));
+    for (const auto& run : exchange->runs)
+      hasher.add_all(std::vector<std::int64_t>{run.input, run.output, run.count, run.from,
+                                               run.from_step, run.to, run.to_step});
   }
 }
 
@@ -62,6 +72,8 @@ const char* name_of(CollectiveKind kind) {
       return "all_gather";
     case CollectiveKind::all_to_all:
       return "all_to_all";
+    case CollectiveKind::neighbour_exchange:
+      return "neighbour_exchange";
   }
   return "?";
 }
@@ -78,6 +90,14 @@ const char* name_of(ReduceOp op) {
   return "?";
 }
 
+Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at) {
+  return tessera::tile_box(buffer.spec.shape, buffer.placement, buffer.windows, mesh, at);
+}
+
+std::vector<std::int64_t> largest_tile(const Buffer& buffer, const MeshShape& mesh) {
+  return tessera::largest_tile(buffer.spec.shape, buffer.placement, buffer.windows, mesh);
+}
+
 std::vector<BufferId> reads_of(const Step& step) {
   std::vector<BufferId> reads;
   if (const auto* kernel = std::get_if<KernelStep>(&step)) {
@@ -88,6 +108,8 @@ std::vector<BufferId> reads_of(const Step& step) {
     reads = relayout->inputs;
   } else if (const auto* local = std::get_if<LocalStep>(&step)) {
     reads = {local->input};
+  } else if (const auto* exchange = std::get_if<ExchangeStep>(&step)) {
+    reads = exchange->inputs;
   }
   return reads;
 }
@@ -105,6 +127,10 @@ std::vector<BufferId> writes_of(const Step& step) {
     if (relayout->receive >= 0) writes.push_back(relayout->receive);
   } else if (const auto* local = std::get_if<LocalStep>(&step)) {
     writes = {local->output};
+  } else if (const auto* exchange = std::get_if<ExchangeStep>(&step)) {
+    writes = exchange->outputs;
+    if (exchange->send >= 0) writes.push_back(exchange->send);
+    if (exchange->receive >= 0) writes.push_back(exchange->receive);
   }
   return writes;
 }
@@ -139,6 +165,10 @@ std::uint64_t Program::hash() const {
     for (const auto& buffer : section.buffers) {
       hasher.add(buffer.spec);
       hasher.add(buffer.placement.hash());
+      for (const auto& window : buffer.windows)
+        hasher.add_all(std::vector<std::int64_t>{window.count, window.stride, window.offset,
+                                                 window.extent,
+                                                 static_cast<std::int64_t>(window.outside)});
       hasher.add(static_cast<std::uint64_t>(buffer.offset));
     }
     for (const auto& step : section.steps) add_step(hasher, step);

@@ -23,6 +23,12 @@ void run_copies(const device::Exec& exec, const std::vector<BoxCopy>& copies) {
                       copy.from_strides, copy.element_bytes);
 }
 
+void run_sums(const device::Exec& exec, const std::vector<BoxCopy>& sums, DType dtype) {
+  for (const auto& sum : sums)
+    kernels::add_box(exec, sum.to, sum.from, sum.rank, sum.extents, sum.to_strides,
+                     sum.from_strides, dtype);
+}
+
 /// A signalling NaN of the element type (the largest integer for i32), repeated.
 void poison(const device::Exec& exec, void* to, std::size_t bytes, DType dtype) {
   const std::uint64_t pattern = dtype == DType::f64    ? 0x7ff4000000000001ULL
@@ -139,6 +145,7 @@ struct Executor::Impl {
 
   void run_step(const program::Step& step, const PreparedStep& prepared,
                 const kernels::Feeds& feeds) const;
+  void run_exchange(const program::ExchangeStep& step, const PreparedExchange& prepared) const;
   void poison_dead(const Section& section, int step) const {
     for (const auto& buffer : section.buffers)
       if (buffer.variable < 0 && buffer.last_step == step && buffer.bytes > 0)
@@ -183,6 +190,8 @@ void Executor::Impl::run_step(const program::Step& step, const PreparedStep& pre
                                relayout->receive, relayout->receive_counts);
     }
     for (const auto& copies : relayout->unpack) run_copies(exec, copies);
+  } else if (const auto* exchange = std::get_if<PreparedExchange>(&prepared)) {
+    run_exchange(std::get<program::ExchangeStep>(step), *exchange);
   } else {
     for (const auto& rank : std::get<PreparedLocal>(prepared).ranks) {
       if (rank.zero)
@@ -190,6 +199,36 @@ void Executor::Impl::run_step(const program::Step& step, const PreparedStep& pre
       else
         run_copies(exec, {rank.copy});
     }
+  }
+}
+
+void Executor::Impl::run_exchange(const program::ExchangeStep& step,
+                                  const PreparedExchange& prepared) const {
+  for (const auto& rank : prepared.ranks) {
+    run_copies(exec, rank.pack);
+    for (const auto& stretch : rank.fill)
+      kernels::fill_box(exec, stretch.to, stretch.rank, stretch.extents, stretch.to_strides,
+                        prepared.dtype, step.fill);
+    run_copies(exec, rank.own);
+    run_sums(exec, rank.add_own, prepared.dtype);
+  }
+  if (!step.mesh_dims.empty()) {
+    std::vector<const void*> send;
+    std::vector<void*> receive;
+    std::vector<std::vector<std::int64_t>> send_counts, receive_counts;
+    for (const auto& rank : prepared.ranks) {
+      send.push_back(rank.send);
+      receive.push_back(rank.receive);
+      send_counts.push_back(rank.send_counts);
+      receive_counts.push_back(rank.receive_counts);
+    }
+    if (!device::Exec::is_host()) exec.fence();
+    collectives.neighbour_exchange(step.mesh_dims, prepared.dtype, send, send_counts, receive,
+                                   receive_counts);
+  }
+  for (const auto& rank : prepared.ranks) {
+    run_copies(exec, rank.unpack);
+    run_sums(exec, rank.add, prepared.dtype);
   }
 }
 
@@ -230,7 +269,7 @@ kernels::Tile Executor::variable_tile(int variable, int local_rank) const {
 
 Box Executor::variable_box(int variable, int local_rank) const {
   const Buffer buffer = impl_->stored(variable);
-  return tile_box(buffer.spec.shape, buffer.placement, impl_->program.mesh,
+  return tile_box(buffer, impl_->program.mesh,
                   impl_->places.coordinates[static_cast<std::size_t>(local_rank)]);
 }
 
@@ -250,7 +289,7 @@ Box Executor::input_box(const std::string& section, const std::string& input,
                         int local_rank) const {
   const Section& found = impl_->program.section(section);
   const Buffer& buffer = named_buffer(found, found.inputs, input, "input");
-  return tile_box(buffer.spec.shape, buffer.placement, impl_->program.mesh,
+  return tile_box(buffer, impl_->program.mesh,
                   impl_->places.coordinates[static_cast<std::size_t>(local_rank)]);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "prepared.hpp"
 
+#include "exchange_copies.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera::runtime {
@@ -48,7 +49,7 @@ struct Preparer {
   }
   Box box(BufferId id, std::size_t r) const {
     const Buffer& buffer = buffer_of(section, id);
-    return tile_box(buffer.spec.shape, buffer.placement, *places.mesh, places.coordinates[r]);
+    return tile_box(buffer, *places.mesh, places.coordinates[r]);
   }
   char* address(BufferId id, std::size_t r) const {
     return places.arenas[r] + buffer_of(section, id).offset;
@@ -150,6 +151,10 @@ struct Preparer {
     }
     return prepared;
   }
+
+  PreparedStep operator()(const program::ExchangeStep& step) const {
+    return prepare_exchange(section, step, places);
+  }
 };
 
 }  // namespace
@@ -161,7 +166,7 @@ kernels::Tile Places::tile(const Buffer& buffer, std::size_t rank) const {
   tile.rank = buffer.spec.shape.rank();
   TESSERA_CHECK(tile.rank <= kernels::kMaxRank, "tensor '", buffer.name, "' ",
                 buffer.spec.shape.to_string(), " has more than ", kernels::kMaxRank, " dims");
-  const Box box = tile_box(buffer.spec.shape, buffer.placement, *mesh, coordinates[rank]);
+  const Box box = tile_box(buffer, *mesh, coordinates[rank]);
   for (int d = 0; d < tile.rank; ++d) {
     tile.extent[d] = box[static_cast<std::size_t>(d)].size();
     tile.offset[d] = box[static_cast<std::size_t>(d)].begin;

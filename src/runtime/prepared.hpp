@@ -46,8 +46,20 @@ struct PreparedLocal {
   std::vector<Rank> ranks;
 };
 
-using PreparedStep =
-    std::variant<PreparedKernel, PreparedAllReduce, PreparedRelayout, PreparedLocal>;
+struct PreparedExchange {
+  struct Rank {
+    const void* send = nullptr;
+    void* receive = nullptr;
+    std::vector<std::int64_t> send_counts, receive_counts;  ///< by member; empty: nothing to do
+    // In this order: pack; fill, own, add_own; unpack, add.
+    std::vector<BoxCopy> pack, fill, own, add_own, unpack, add;
+  };
+  DType dtype = DType::f32;
+  std::vector<Rank> ranks;
+};
+
+using PreparedStep = std::variant<PreparedKernel, PreparedAllReduce, PreparedRelayout,
+                                  PreparedLocal, PreparedExchange>;
 
 /// Where the local ranks' arenas are and which coordinates they have.
 struct Places {

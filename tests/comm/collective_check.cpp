@@ -192,8 +192,9 @@ struct Checker {
     }
   }
 
+  /// With `neighbours` by neighbour_exchange: the same result.
   template <class T>
-  void all_to_all() {
+  void all_to_all(bool neighbours) {
     Buffers<T> send, receive;
     Counts send_counts, receive_counts;
     for (int rank : ranks()) {
@@ -208,14 +209,19 @@ struct Checker {
       send.add(data);
       receive.add_empty(total(received));
     }
-    collectives.all_to_all(dims, dtype_for<T>(), send.const_pointers(), send_counts,
-                           receive.pointers(), receive_counts);
+    if (neighbours)
+      collectives.neighbour_exchange(dims, dtype_for<T>(), send.const_pointers(), send_counts,
+                                     receive.pointers(), receive_counts);
+    else
+      collectives.all_to_all(dims, dtype_for<T>(), send.const_pointers(), send_counts,
+                             receive.pointers(), receive_counts);
     for (std::size_t r = 0; r < ranks().size(); ++r) {
       std::vector<T> expected;
       for (int q : group_of(mesh(), dims, ranks()[r]))
         for (std::int64_t i = 0; i < pair_count(q, ranks()[r]); ++i)
           expected.push_back(value<T>(q, ranks()[r], i));
-      expect(receive.holds(r, expected), "all_to_all", dtype_for<T>(), ranks()[r]);
+      expect(receive.holds(r, expected), neighbours ? "neighbour_exchange" : "all_to_all",
+             dtype_for<T>(), ranks()[r]);
     }
   }
 
@@ -241,7 +247,8 @@ struct Checker {
   template <class T>
   void move() {
     all_gather<T>();
-    all_to_all<T>();
+    all_to_all<T>(false);
+    all_to_all<T>(true);
     broadcast<T>();
   }
 

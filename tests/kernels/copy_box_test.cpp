@@ -71,6 +71,30 @@ TEST_CASE("an empty box copies nothing") {
   });
 }
 
+TEST_CASE("boxes are added and filled") {
+  // Rows 1 and 2 of 4, every second of 5 columns.
+  const Extents box = {2, 3}, to_strides = {5, 2}, from_strides = {3, 1};
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32})
+    test::for_each_variant([&](const std::string& variant) {
+      INFO(variant << ", " << name_of(dtype));
+      test::TestTensor whole(dtype, {4, 5}), part(dtype, {2, 3});
+      whole.fill([](std::int64_t i) { return static_cast<double>(i); });
+      part.fill([](std::int64_t i) { return static_cast<double>(10 * i); });
+      char* second_row = whole.tile().as<char>() + 5 * bytes_of(dtype);
+      const auto in_box = [](std::int64_t i) { return i >= 5 && i < 15 && i % 5 % 2 == 0; };
+      kernels::add_box(exec(), second_row, part.tile().data, 2, box.data(), to_strides.data(),
+                       from_strides.data(), dtype);
+      exec().fence();
+      for (std::int64_t i = 0; i < 20; ++i)
+        CHECK(whole.get(i) ==
+              static_cast<double>(i + (in_box(i) ? 10 * ((i / 5 - 1) * 3 + i % 5 / 2) : 0)));
+      kernels::fill_box(exec(), second_row, 2, box.data(), to_strides.data(), dtype, -3);
+      exec().fence();
+      for (std::int64_t i = 0; i < 20; ++i)
+        CHECK(whole.get(i) == (in_box(i) ? -3 : static_cast<double>(i)));
+    });
+}
+
 TEST_CASE("set_zero writes as many bytes as asked") {
   test::for_each_variant([](const std::string&) {
     std::vector<unsigned char> data(130, 0xAB);

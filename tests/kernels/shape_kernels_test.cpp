@@ -21,40 +21,6 @@ TestTensor counting(DType dtype, Numbers extents, Numbers offset = {}, Numbers g
 
 }  // namespace
 
-TEST_CASE("slice takes a window, pad puts it back between zeros") {
-  for (const DType dtype : kTypes) {
-    const TestTensor x = counting(dtype, {4, 6, 5});
-    test::for_each_variant([&](const std::string& variant) {
-      INFO(variant << ", " << name_of(dtype));
-      TestTensor window(dtype, {4, 2, 3}), back(dtype, {4, 6, 5});
-      test::run_kernel("slice", {{"begin", Numbers{0, 3, 1}}}, {x.tile()}, {window.tile()});
-      for (std::int64_t i = 0; i < window.size(); ++i) {
-        REQUIRE(window.get(i) == (i / 6 * 6 + 3 + i / 3 % 2) * 5 + 1 + i % 3 + 1);
-      }
-      back.fill([](auto) { return -1; });
-      test::run_kernel("pad", {{"begin", Numbers{0, 3, 1}}}, {window.tile()}, {back.tile()});
-      for (std::int64_t i = 0; i < back.size(); ++i) {
-        const std::int64_t row = i / 5 % 6, column = i % 5;
-        const bool inside = row >= 3 && row < 5 && column >= 1 && column < 4;
-        REQUIRE(back.get(i) == (inside ? x.get(i) : 0));
-      }
-    });
-  }
-}
-
-TEST_CASE("slices of split tensors are placed by global indices") {
-  // Rows 4 .. 8 of 12 of x; y is x[2:], of which this rank holds rows 3 .. 6.
-  const TestTensor x = counting(DType::f32, {5, 2}, {4, 0}, {12, 2});
-  TestTensor y(DType::f32, {3, 2}, {3, 0}, {10, 2}), beyond(DType::f32, {3, 2}, {6, 0}, {10, 2});
-  test::for_each_variant([&](const std::string& variant) {
-    INFO(variant);
-    test::run_kernel("slice", {{"begin", Numbers{2, 0}}}, {x.tile()}, {y.tile()});
-    for (std::int64_t i = 0; i < y.size(); ++i) CHECK(y.get(i) == x.get(i + 2));
-    CHECK_THROWS(
-        test::run_kernel("slice", {{"begin", Numbers{2, 0}}}, {x.tile()}, {beyond.tile()}));
-  });
-}
-
 TEST_CASE("select takes the index that a feed holds, or zeros if it is elsewhere") {
   kernels::Feeds feeds;
   feeds.values["position"] = 5;
@@ -73,15 +39,4 @@ TEST_CASE("select takes the index that a feed holds, or zeros if it is elsewhere
       CHECK_THROWS(test::run_kernel("select", attributes, {x.tile()}, {y.tile()}));
     });
   }
-}
-
-TEST_CASE("empty slices and pads") {
-  TestTensor none(DType::f32, {0, 3}), x(DType::f32, {4, 3});
-  test::for_each_variant([&](const std::string& variant) {
-    INFO(variant);
-    test::run_kernel("slice", {{"begin", Numbers{2, 0}}}, {x.tile()}, {none.tile()});
-    x.fill([](auto) { return 4; });
-    test::run_kernel("pad", {{"begin", Numbers{2, 0}}}, {none.tile()}, {x.tile()});
-    CHECK(x.get(7) == 0);
-  });
 }

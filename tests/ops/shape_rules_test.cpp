@@ -116,7 +116,22 @@ TEST_CASE("errors of embedding, norm, loss and attention say what is legal") {
   const Tensor q = c.tensor({{"batch", 2}, {"length", 4}, {"heads", 3}, {"d", 8}});
   const Tensor k = c.tensor({{"batch", 2}, {"memory", 4}, {"heads", 3}, {"d", 8}});
   CHECK(ops::attention(q, k, k, {}).shape() == q.shape());
-  CHECK(has(message([&] { ops::attention(q, q, q, {}); }), {"'length'", "memory"}));
+  CHECK(ops::attention(q, q, q, {}).shape() == q.shape());
+  const Tensor longer = c.tensor({{"batch", 2}, {"length", 5}, {"heads", 3}, {"d", 8}});
+  CHECK(has(message([&] { ops::attention(q, longer, longer, {}); }), {"'length'", "memory"}));
+  const Tensor segments = c.tensor({{"batch", 2}, {"length", 4}}, DType::i32);
+  CHECK(has(message([&] { ops::attention(q, k, k, {.query_segments = segments}); }),
+            {"keys' segments", "[batch:2, memory:4] in i32"}));
+  CHECK(
+      has(message([&] { ops::attention(q, q, q, {.key_segments = segments}); }), {"queries none"}));
+  CHECK(has(message([&] {
+              ops::attention(q, q, q, {.relative_bias = c.tensor({{"buckets", 8}})});
+            }),
+            {"[buckets:8]", "[heads:3]"}));
+  const Tensor bias = c.tensor({{"heads", 3}, {"buckets", 8}});
+  CHECK(has(message([&] { ops::attention(q, q, q, {.relative_bias = bias, .max_distance = 4}); }),
+            {"max_distance = 4", "8 buckets"}));
+  CHECK(has(message([&] { ops::attention(q, q, q, {.window = -1}); }), {"window = -1"}));
   CHECK(has(message([&] { ops::attention(x, k, k, {}); }), {"[batch, length, heads, d]"}));
   CHECK(has(
       message([&] {

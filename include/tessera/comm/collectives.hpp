@@ -49,6 +49,13 @@ class Collectives {
                           std::span<const std::vector<std::int64_t>> send_counts,
                           std::span<void* const> receive,
                           std::span<const std::vector<std::int64_t>> receive_counts) = 0;
+  /// As all_to_all where few pairs share anything: only pieces that are not empty travel, one
+  /// message for each pair.
+  virtual void neighbour_exchange(const MeshDims& dims, DType dtype,
+                                  std::span<const void* const> send,
+                                  std::span<const std::vector<std::int64_t>> send_counts,
+                                  std::span<void* const> receive,
+                                  std::span<const std::vector<std::int64_t>> receive_counts) = 0;
   /// Copies the first member's buffer to the whole group.
   virtual void broadcast(const MeshDims& dims, DType dtype, std::span<void* const> buffers,
                          std::span<const std::int64_t> counts) = 0;

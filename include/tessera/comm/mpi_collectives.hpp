@@ -57,6 +57,10 @@ class MpiCollectives final : public Collectives {
                   std::span<const std::vector<std::int64_t>> send_counts,
                   std::span<void* const> receive,
                   std::span<const std::vector<std::int64_t>> receive_counts) override;
+  void neighbour_exchange(const MeshDims& dims, DType dtype, std::span<const void* const> send,
+                          std::span<const std::vector<std::int64_t>> send_counts,
+                          std::span<void* const> receive,
+                          std::span<const std::vector<std::int64_t>> receive_counts) override;
   void broadcast(const MeshDims& dims, DType dtype, std::span<void* const> buffers,
                  std::span<const std::int64_t> counts) override;
 

@@ -32,6 +32,10 @@ class SimulatedCollectives final : public Collectives {
                   std::span<const std::vector<std::int64_t>> send_counts,
                   std::span<void* const> receive,
                   std::span<const std::vector<std::int64_t>> receive_counts) override;
+  void neighbour_exchange(const MeshDims& dims, DType dtype, std::span<const void* const> send,
+                          std::span<const std::vector<std::int64_t>> send_counts,
+                          std::span<void* const> receive,
+                          std::span<const std::vector<std::int64_t>> receive_counts) override;
   void broadcast(const MeshDims& dims, DType dtype, std::span<void* const> buffers,
                  std::span<const std::int64_t> counts) override;
 
@@ -44,6 +48,11 @@ class SimulatedCollectives final : public Collectives {
   using Group = std::vector<int>;
   /// All groups along these mesh dims, members in group order.
   const std::vector<Group>& groups(const MeshDims& dims);
+  /// Brings each pair's piece from one to the other.
+  void deliver(const MeshDims& dims, DType dtype, std::span<const void* const> send,
+               std::span<const std::vector<std::int64_t>> send_counts,
+               std::span<void* const> receive,
+               std::span<const std::vector<std::int64_t>> receive_counts);
 
   MeshShape mesh_;
   const device::Exec* exec_;

@@ -23,6 +23,9 @@ class Emitter;  // program/emitter.hpp
 struct Strategy {
   std::vector<State> inputs;
   std::vector<State> outputs;
+  /// What the operation's own steps send on the rank that sends most (ops::exchange_bytes), if no
+  /// other mesh dim cut anything: weighed against bringing the inputs into another state.
+  double bytes = 0;
 };
 
 /// What an operation may look at when it lists its strategies for one mesh dim (of size > 1).

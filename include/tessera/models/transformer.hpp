@@ -36,8 +36,8 @@ struct TransformerConfig {
 /// Decoder-only Transformer language model with norms before each part (Vaswani et al., "Attention
 /// Is All You Need"; Radford et al., "Language Models are Unsupervised Multitask Learners").
 ///
-/// Dims: batch, length, memory (keys), d_model, heads, group (queries of one key head, if
-/// kv_heads < heads), d_kv, d_ff, vocab, max_length (of the table of positions).
+/// Dims: batch, length, d_model, heads, group (queries of one key head, if kv_heads < heads), d_kv,
+/// d_ff, vocab, max_length (of the table of positions).
 class Transformer : public replicate::Model {
  public:
   Transformer() = default;

@@ -66,7 +66,7 @@ struct SelfAttentionOptions {
 };
 
 /// Causal self-attention of x [batch, length, axis]: variables query, key, value, output (and
-/// biases) under the open scopes. Dims heads, group (if > 1) and d_kv; keys run along "memory".
+/// biases) under the open scopes. Dims heads, group (if > 1) and d_kv.
 Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options);
 
 /// x + dropout(branch.value + branch.bias).

@@ -16,10 +16,17 @@ Tensor rename(Tensor x, const std::string& from, const std::string& to);
 /// neighbours. UserError if the sizes differ. A cut on the outermost of the dims that change passes
 /// where its borders are the same before and after; other cuts of such dims are gathered first.
 Tensor reshape(Tensor x, const Shape& shape);
-/// Elements [begin, begin + size) along a dim.
-Tensor slice(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size);
-/// x with zeros around it along a dim: x begins at `begin` of `size`.
-Tensor pad(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size);
+/// Elements begin, begin + step, ... of a dim, `size` of them. Along a cut dim, as for pad and
+/// shift, ranks whose tiles share elements exchange one message each; UserError if the elements are
+/// not within the dim.
+Tensor slice(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size,
+             std::int64_t step = 1);
+/// x with zeros around it along a dim: element i of x becomes begin + i * step of `size`.
+Tensor pad(Tensor x, const std::string& dim, std::int64_t begin, std::int64_t size,
+           std::int64_t step = 1);
+/// Element i of a dim moved to i + offset (which may be negative): what leaves at one end comes in
+/// at the other with `wrap`, else is lost and zeros come in.
+Tensor shift(Tensor x, const std::string& dim, std::int64_t offset, bool wrap);
 /// x without a dim: the elements at the index that the feed `feed` holds. No gradient.
 Tensor select(Tensor x, const std::string& dim, const std::string& feed);
 

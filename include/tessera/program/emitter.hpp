@@ -27,6 +27,9 @@ class Emitter {
 
   /// A buffer that only this operation uses.
   virtual BufferId temporary(const std::string& name, TensorSpec spec, Placement placement) = 0;
+  /// Another name for a buffer's memory, under other dims or windows, while this operation runs.
+  /// The tiles must have equally many elements.
+  virtual BufferId view(BufferId of, TensorSpec spec, Placement placement, Windows windows) = 0;
 
   struct KernelOptions {
     std::int64_t workspace_bytes = 0;
@@ -53,6 +56,34 @@ class Emitter {
   /// Moves a buffer to another placement that differs on one mesh dim (split to replicated:
   /// all_gather).
   virtual BufferId relayout(BufferId from, int mesh_dim, State to) = 0;
+
+  // Windows: an operation that needs its neighbours' elements along a cut dim (a convolution, a
+  // pooling, local attention) lets the cut pass in its strategies and asks here for each rank's
+  // window of the input: one message to each neighbour whose elements are needed, however far the
+  // window reaches and however uneven the tiles are.
+  //
+  //   forward:   x' = exchange(x, windows); kernel(x' -> y)
+  //   backward:  x' = exchange(x, windows); dx' = windowed(dx, windows); kernel(dy, x' -> dx');
+  //              accumulate(dx', dx)
+  //
+  // `windows` has one entry for each tensor dim: Window::plain() for dims that need no neighbours,
+  // else a Window whose `count` is the output's size along that dim (Window::sliding). Kernels see
+  // the window in Tile::offset (first global index, below 0 where the window begins outside) and
+  // Tile::extent. With Window::Outside::clip a tile holds no element outside the tensor, a dim that
+  // is not cut costs nothing (the buffer comes back as it is), and the kernel treats what lies
+  // outside [0, Tile::global) as its padding. With `fill` the tile holds the padding too.
+
+  /// `from` with each rank's window of each dim; `from` itself where nothing is to be moved.
+  virtual BufferId exchange(BufferId from, const Windows& windows, double fill = 0) = 0;
+  /// A buffer with the tiles that exchange(like, windows) would give, for a kernel to write; `like`
+  /// itself where those are its own.
+  virtual BufferId windowed(BufferId like, const Windows& windows) = 0;
+  /// The adjoint of exchange(): adds up what all ranks hold of each element and writes the sums to
+  /// `into`, of which `from` is a windowed buffer. Nothing to do if they are the same.
+  virtual void accumulate(BufferId from, BufferId into) = 0;
+  /// Moves runs of elements along one dim (ExchangeStep). `step` says mode, dim, inputs, outputs,
+  /// runs and fill; a step between ranks that share nothing becomes a local copy.
+  virtual void exchange(ExchangeStep step) = 0;
 };
 
 }  // namespace tessera::program

@@ -12,13 +12,20 @@
 #include "tessera/shape/mesh_shape.hpp"
 #include "tessera/shape/placement.hpp"
 #include "tessera/shape/tensor_spec.hpp"
+#include "tessera/shape/window.hpp"
 
 /// Plain data: what every rank executes. Nothing here depends on a rank; tiles follow from the
 /// mesh, a placement and the rank's coordinates.
 namespace tessera::program {
 
 enum class ReduceOp : std::uint8_t { sum, max, min };
-enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all };
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  neighbour_exchange
+};
 const char* name_of(CollectiveKind kind);
 const char* name_of(ReduceOp op);
 
@@ -30,6 +37,9 @@ struct Buffer {
   std::string name;
   TensorSpec spec;
   Placement placement;
+  /// By tensor dim; empty: plain tiles. Under a window the placement cuts [0, window.count), and
+  /// the tile is what the rank's block needs of the tensor dim; it may begin before 0.
+  Windows windows;
   std::int64_t bytes = 0;   ///< of the largest tile
   std::int64_t offset = 0;  ///< in the arena (variables first, then the section's own part)
   BufferId alias_of = -1;   ///< the same memory under another name or shape
@@ -87,7 +97,44 @@ struct LocalStep {
   BufferId output = -1;
 };
 
-using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep>;
+/// Moves runs of elements along one tensor dim from the tiles of inputs to the tiles of outputs,
+/// between the ranks that cut this dim: slices, pads, shifts, concatenations, halos. The operands'
+/// other dims are equal and cut alike. Each pair of ranks that share elements exchanges one
+/// message, for all runs together; what stays on a rank is copied.
+struct ExchangeStep {
+  /// gather: each rank's output tiles get the elements that the runs bring, and `fill` elsewhere.
+  /// accumulate: the sum of all elements that the runs bring from all tiles that hold them, the
+  /// rank's own first, then in the order of the ranks; 0 elsewhere.
+  enum class Mode : std::uint8_t { gather, accumulate };
+  /// Element to + t * to_step of an output comes from element from + t * from_step of an input, for
+  /// t in [0, count). Global indices along the dim.
+  struct Run {
+    int input = 0;
+    int output = 0;
+    std::int64_t count = 0;
+    std::int64_t from = 0;
+    std::int64_t from_step = 1;
+    std::int64_t to = 0;
+    std::int64_t to_step = 1;
+  };
+  std::string label;
+  Mode mode = Mode::gather;
+  int dim = 0;
+  std::vector<int>
+      mesh_dims;  ///< all that cut the dim, in the mesh's order; the same in all operands
+  std::vector<BufferId> inputs;
+  std::vector<BufferId> outputs;
+  std::vector<Run> runs;
+  double fill = 0;
+  BufferId send = -1;  ///< packed pieces for other ranks; -1 if the dim is whole
+  BufferId receive = -1;
+};
+
+using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep, ExchangeStep>;
+
+/// The box of a buffer's tile, and the extents of its largest tile.
+Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at);
+std::vector<std::int64_t> largest_tile(const Buffer& buffer, const MeshShape& mesh);
 
 /// Buffers that a step reads and writes, in-place operands in both.
 std::vector<BufferId> reads_of(const Step& step);
@@ -100,8 +147,10 @@ struct CollectiveRow {
   CollectiveKind op = CollectiveKind::all_reduce;
   std::vector<int> mesh_dims;
   std::int64_t count = 0;            ///< calls
-  std::int64_t bytes = 0;            ///< payload on the rank with the largest tile
+  std::int64_t bytes = 0;            ///< payload on the rank with the largest (neighbour_exchange:
+                                     ///< what the rank that sends most sends to others)
   std::int64_t bytes_all_ranks = 0;  ///< exact sum over ranks
+  std::int64_t messages = 0;         ///< neighbour_exchange: from the rank that sends most messages
 };
 
 struct NamedBuffer {

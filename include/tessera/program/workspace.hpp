@@ -43,7 +43,14 @@ struct AttentionSize {
   std::int64_t heads = 0;    ///< of k and v
   std::int64_t group = 1;    ///< query heads for each of these
   std::int64_t depth = 0;    ///< d
+  std::int64_t buckets = 0;  ///< of the relative position bias; 0: none
 };
+
+/// Bytes of a head's bias by distance: one for each diagonal of the scores.
+constexpr std::int64_t diagonal_bytes(DType dtype, const AttentionSize& size) {
+  if (size.buckets == 0) return 0;
+  return round_up_workspace((dtype == DType::f64 ? 8 : 4) * (size.queries + size.keys));
+}
 
 /// Bytes of one block of scores.
 constexpr std::int64_t score_block_bytes(DType dtype, const AttentionSize& size) {
@@ -64,13 +71,14 @@ constexpr std::int64_t head_panel_bytes(const AttentionSize& size, bool transpos
                                             : size.keys * panel_columns(size.depth)));
 }
 
-/// A block of scores with its rows' statistics; except in f64 one head of k and v in panels; for
-/// 16-bit tensors also that head in f32, and a block of q and out.
+/// A block of scores with its rows' statistics; the bias by distance; except in f64 one head of k
+/// and v in panels; for 16-bit tensors also that head in f32, and a block of q and out.
 constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionSize& size) {
   const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
   const std::int64_t rows = std::min(size.queries, kQueryBlock);
   std::int64_t total = score_block_bytes(dtype, size);
   total += 3 * round_up_workspace(bytes * kQueryBlock);
+  total += diagonal_bytes(dtype, size);
   if (dtype != DType::f64) total += head_panel_bytes(size, true) + head_panel_bytes(size, false);
   if (dtype == DType::bf16) {
     total += 2 * round_up_workspace(4 * size.keys * size.depth);
@@ -79,14 +87,20 @@ constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionS
   return total;
 }
 
-/// Two such blocks; for each query row the sum of dout times out; except in f64 one head of k (both
-/// ways) and v and a block of q and dout in panels; for 16-bit tensors also one head of k, v, dk
-/// and dv in f32 and a block of q, dout and dq.
+/// Two such blocks; for each query row the sum of dout times out, and its part of the bias's
+/// gradient; the bias and its gradient by distance; except in f64 one head of k (both ways) and v
+/// and a block of q and dout in panels; for 16-bit tensors also one head of k, v, dk and dv in f32
+/// and a block of q, dout and dq.
 constexpr std::int64_t attention_backward_workspace(DType dtype, const AttentionSize& size) {
   const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
   const std::int64_t rows = std::min(size.queries, kQueryBlock);
   std::int64_t total = 2 * score_block_bytes(dtype, size);
-  total += round_up_workspace(bytes * size.batch * size.heads * size.group * size.queries);
+  const std::int64_t all_rows = size.batch * size.heads * size.group * size.queries;
+  total += round_up_workspace(bytes * all_rows);
+  if (size.buckets > 0) {
+    total += std::max(2 * diagonal_bytes(dtype, size),
+                      round_up_workspace(bytes * all_rows * size.buckets));
+  }
   if (dtype != DType::f64) {
     total += 2 * head_panel_bytes(size, true) + head_panel_bytes(size, false);
     total += 2 * round_up_workspace(4 * rows * panel_columns(size.depth));

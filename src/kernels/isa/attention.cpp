@@ -20,11 +20,18 @@ double lowest<double>() {
   return -1.7976931348623157e308;
 }
 
+struct Columns {
+  int64_t begin, end;
+};
+
+int64_t clamp(int64_t n, int64_t low, int64_t high) {
+  return n < low ? low : n > high ? high : n;
+}
+
 template <class T>
-int64_t visible_in(const ScoreBlock<T>& block, int64_t row) {
-  if (!block.causal) return block.columns;
-  const int64_t n = block.visible + row;
-  return n < 0 ? 0 : n > block.columns ? block.columns : n;
+Columns visible_in(const ScoreBlock<T>& block, int64_t row) {
+  const int64_t end = clamp(block.end + row, 0, block.columns);
+  return {clamp(block.begin + row, 0, end), end};
 }
 
 /// Columns up to the next whole group of lanes.
@@ -59,11 +66,33 @@ T row_dot(const T* x, const T* y, int64_t n) {
   return s0 + s1;
 }
 
-/// Hides the columns behind the first n, up to a whole group: no remainder runs one element at a
-/// time, and the exponential of the lowest number is 0.
+/// Hides what the row does not see, up to a whole group: no remainder runs one element at a time,
+/// and the exponential of the lowest number is 0.
 template <class T>
-void hide_rest(T* x, int64_t n) {
-  for (int64_t j = n; j < whole_groups(n); ++j) x[j] = lowest<T>();
+void hide(const ScoreBlock<T>& block, int64_t row, Columns seen, T* x) {
+  for (int64_t j = 0; j < seen.begin; ++j) x[j] = lowest<T>();
+  for (int64_t j = seen.end; j < whole_groups(seen.end); ++j) x[j] = lowest<T>();
+  if (block.query_segments == nullptr) return;
+  const int32_t id = block.query_segments[row];
+  const int32_t* ids = block.key_segments;
+  for (int64_t j = seen.begin; j < seen.end; ++j) {
+    x[j] = id != 0 && ids[j] == id ? x[j] : lowest<T>();
+  }
+}
+
+template <class T>
+void add_bias(const ScoreBlock<T>& block, int64_t row, Columns seen, T* x) {
+  if (block.bias == nullptr) return;
+  const T* bias = block.bias - row;
+#pragma omp simd
+  for (int64_t j = seen.begin; j < seen.end; ++j) x[j] += bias[j];
+}
+
+/// What to take off the scores of a row before the exponential; of a row that has seen nothing, so
+/// that all become 0, nothing.
+template <class T>
+T shift_of(T maximum) {
+  return maximum == lowest<T>() ? T(0) : maximum;
 }
 
 /// exp(x - shift) for the first n, of which whole groups are hidden behind n, 0 for the rest up to
@@ -108,11 +137,13 @@ template <class T>
 void softmax(const ScoreBlock<T>& block, const ScoreMask& mask, T* maximum, T* sum, T* rescale) {
   for (int64_t r = 0; r < block.rows; ++r) {
     T* x = block.scores + r * block.ld;
-    const int64_t n = visible_in(block, r);
+    const Columns seen = visible_in(block, r);
+    const int64_t n = seen.end;
     const T old = maximum[r];
-    hide_rest(x, n);
+    add_bias(block, r, seen, x);
+    hide(block, r, seen, x);
     const T now = row_maximum(x, whole_groups(n), old);
-    const T added = exponentials(x, n, block.columns, now);
+    const T added = exponentials(x, n, block.columns, shift_of(now));
     rescale[r] = exp(old - now);
     maximum[r] = now;
     sum[r] = sum[r] * rescale[r] + added;
@@ -169,15 +200,21 @@ void dscores(const ScoreBlock<T>& block, const ScoreMask& mask, T* dprobabilitie
   for (int64_t r = 0; r < block.rows; ++r) {
     T* p = block.scores + r * block.ld;
     T* dp = dprobabilities + r * block.ld;
-    const int64_t n = visible_in(block, r);
-    hide_rest(p, n);
-    exponentials(p, n, block.columns, lse[r]);
+    const Columns seen = visible_in(block, r);
+    const int64_t n = seen.end;
+    add_bias(block, r, seen, p);
+    hide(block, r, seen, p);
+    exponentials(p, n, block.columns, shift_of(lse[r]));
     if (mask.active) {
       masked_dscores(mask, r, n, p, dp, delta[r]);
     } else {
       for (int64_t j = 0; j < n; ++j) dp[j] = p[j] * (dp[j] - delta[r]);
     }
     for (int64_t j = n; j < block.columns; ++j) dp[j] = 0;
+    if (block.dbias == nullptr) continue;
+    T* dbias = block.dbias - r;
+#pragma omp simd
+    for (int64_t j = seen.begin; j < n; ++j) dbias[j] += dp[j];
   }
 }
 

@@ -9,16 +9,20 @@
 namespace tessera::kernels::isa {
 
 /// A block of scores [rows, columns], `ld` apart, a multiple of kScoreLanes; the columns up to the
-/// next multiple of that belong to the block and may be written. Row r sees min(visible + r,
-/// columns) columns if causal, else all.
+/// next multiple of that belong to the block and may be written. Row r sees the columns
+/// [begin + r, end + r) of them, where the segments, if there are any, are equal and not 0.
 template <class T>
 struct ScoreBlock {
   T* scores;
   int64_t ld;
   int64_t rows;
   int64_t columns;
-  bool causal;
-  int64_t visible;
+  int64_t begin;
+  int64_t end;
+  const int32_t* query_segments;  ///< of the rows; null: none
+  const int32_t* key_segments;    ///< of the columns
+  const T* bias;                  ///< bias[j - r] is added to the score (r, j); null: none
+  T* dbias;                       ///< its gradient, which is added to
 };
 constexpr int64_t kScoreLanes = 16;
 
@@ -35,9 +39,10 @@ struct ScoreMask {
 
 }  // namespace tessera::kernels::isa
 
-// Scores become exp(score - maximum), hidden ones 0, and the mask is applied; running `maximum` and
-// `sum` (of what the mask left out too) follow, and `rescale` gets what the rows' earlier sums are
-// to be multiplied by. A row that has seen nothing has the lowest number as its maximum.
+// Scores plus bias become exp(score - maximum), hidden ones 0, and the mask is applied; running
+// `maximum` and `sum` (of what the mask left out too) follow, and `rescale` gets what the rows'
+// earlier sums are to be multiplied by. A row that has seen nothing has the lowest number as its
+// maximum.
 TESSERA_ISA_DECLARE(void, attention_softmax_f32,
                     (const ScoreBlock<float>& block, const ScoreMask& mask, float* maximum,
                      float* sum, float* rescale))
@@ -66,7 +71,8 @@ TESSERA_ISA_DECLARE(void, attention_row_dots_f64,
                      int64_t n, double* delta))
 
 // From scores and dprobabilities (both [rows, columns], same ld): the masked probabilities, which
-// replace the scores, and dscores = p (dp - delta), which replace dprobabilities.
+// replace the scores, and dscores = p (dp - delta), which replace dprobabilities and are added to
+// dbias.
 TESSERA_ISA_DECLARE(void, attention_dscores_f32,
                     (const ScoreBlock<float>& block, const ScoreMask& mask, float* dprobabilities,
                      const float* lse, const float* delta))
