@@ -23,17 +23,30 @@ void block_signals() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-/// Copies the columns of one sample that a tile holds into row `row` of the tile.
-void read_row(const Samples& samples, const Samples::Sample& sample, const Interval& columns,
-              std::int64_t row, std::vector<std::int32_t>& buffer, TileData& tile) {
-  const std::int64_t known =
-      std::clamp<std::int64_t>(sample.targets - columns.begin, 0, columns.size());
-  if (known == 0) return;
-  samples.stream(sample.stream).read(sample.begin + columns.begin, known + 1, buffer.data());
-  const std::int64_t at = row * columns.size();
-  std::copy_n(buffer.begin(), known, tile.tokens.begin() + at);
-  std::copy_n(buffer.begin() + 1, known, tile.targets.begin() + at);
-  std::fill_n(tile.weights.begin() + at, known, 1.0F);
+/// An input's field and the boxes of the local ranks.
+struct Input {
+  std::size_t field = 0;
+  std::size_t element_bytes = 0;
+  std::vector<Box> boxes;
+
+  std::size_t row_bytes(std::size_t rank) const {
+    const Box& box = boxes[rank];
+    return static_cast<std::size_t>(volume({box.begin() + 1, box.end()})) * element_bytes;
+  }
+};
+
+void check_boxes(const LoadedInput& input, const Field& field, std::int64_t rows) {
+  const Shape& shape = field.spec.shape;
+  for (const Box& box : input.boxes) {
+    TESSERA_CHECK(static_cast<int>(box.size()) == shape.rank() + 1, "a box of ", box.size(),
+                  " dims for input ", input.name, " of rows and ", shape.to_string());
+    TESSERA_CHECK(box[0].begin >= 0 && box[0].end <= rows, "rows of a box end at ", box[0].end);
+    for (int d = 0; d < shape.rank(); ++d) {
+      const Interval& interval = box[static_cast<std::size_t>(d) + 1];
+      TESSERA_CHECK(interval.begin >= 0 && interval.end <= shape[d].size, "input ", input.name,
+                    ": dim ", shape[d].name, " of a box ends at ", interval.end);
+    }
+  }
 }
 
 }  // namespace
@@ -47,7 +60,8 @@ struct Loader::Impl {
 
   std::shared_ptr<const Samples> samples;
   LoaderConfig config;
-  std::vector<Box> boxes;
+  std::vector<Input> inputs;
+  std::size_t ranks = 0;
   Position position;  // of the batch that next() gives; the reader is ahead of it
 
   std::thread reader;
@@ -57,8 +71,7 @@ struct Loader::Impl {
   bool stopping = false;
 
   Batch build(const Position& at) const;
-  TileData read_tile(const std::vector<Samples::Sample>& rows, std::int64_t first,
-                     const Box& box) const;
+  TileData read_tile(const Position& at, std::int64_t first, std::size_t rank) const;
   Position after(Position at) const;
   void read_ahead(Position at);
   void start();
@@ -66,17 +79,26 @@ struct Loader::Impl {
   const Item& wait_for_item();
 };
 
-TileData Loader::Impl::read_tile(const std::vector<Samples::Sample>& rows, std::int64_t first,
-                                 const Box& box) const {
-  const auto volume = static_cast<std::size_t>(tessera::volume(box));
+TileData Loader::Impl::read_tile(const Position& at, std::int64_t first, std::size_t rank) const {
   TileData tile;
-  tile.tokens.resize(volume);
-  tile.targets.resize(volume);
-  tile.weights.resize(volume);
-  std::vector<std::int32_t> buffer(static_cast<std::size_t>(box[1].size()) + 1);
-  for (std::int64_t row = 0; row < box[0].size(); ++row) {
-    const auto at = static_cast<std::size_t>(first + box[0].begin + row);
-    if (at < rows.size()) read_row(*samples, rows[at], box[1], row, buffer, tile);
+  Interval rows{config.batch, 0};  // that any input of this rank wants, of those that there are
+  for (const Input& input : inputs) {
+    const Interval& own = input.boxes[rank][0];
+    tile.inputs.emplace_back(static_cast<std::size_t>(own.size()) * input.row_bytes(rank));
+    if (tile.inputs.back().empty()) continue;
+    rows.begin = std::min(rows.begin, own.begin);
+    rows.end = std::max(rows.end, own.end);
+  }
+  rows.end = std::min(rows.end, samples->per_epoch() - at.index - first);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    std::vector<Samples::Part> parts;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Box& box = inputs[i].boxes[rank];
+      if (row < box[0].begin || row >= box[0].end || tile.inputs[i].empty()) continue;
+      const auto offset = static_cast<std::size_t>(row - box[0].begin) * inputs[i].row_bytes(rank);
+      parts.push_back({inputs[i].field, box.data() + 1, tile.inputs[i].data() + offset});
+    }
+    if (!parts.empty()) samples->read(at.epoch, at.index + first + row, parts);
   }
   return tile;
 }
@@ -86,16 +108,16 @@ Batch Loader::Impl::build(const Position& at) const {
   batch.at = at;
   batch.rows = std::min(config.batch, samples->per_epoch() - at.index);
   batch.ends_epoch = at.index + batch.rows == samples->per_epoch();
-  std::vector<Samples::Sample> rows;
   for (std::int64_t row = 0; row < batch.rows; ++row) {
-    rows.push_back(samples->at(at.epoch, at.index + row));
-    batch.targets += rows.back().targets;
+    const auto count = samples->count(at.epoch, at.index + row);
+    batch.targets += count.targets;
+    batch.weight += count.weight;
   }
-  batch.weight = static_cast<double>(batch.targets);
   const std::int64_t micro_rows = config.batch / config.micro_batches;
   for (std::int64_t micro = 0; micro < config.micro_batches; ++micro) {
     std::vector<TileData> tiles;
-    for (const Box& box : boxes) tiles.push_back(read_tile(rows, micro * micro_rows, box));
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      tiles.push_back(read_tile(at, micro * micro_rows, rank));
     batch.tiles.push_back(std::move(tiles));
   }
   return batch;
@@ -153,23 +175,25 @@ const Loader::Impl::Item& Loader::Impl::wait_for_item() {
 }
 
 Loader::Loader(std::shared_ptr<const Samples> samples, const LoaderConfig& config,
-               std::vector<Box> boxes)
+               std::vector<LoadedInput> inputs)
     : impl_(std::make_unique<Impl>()) {
   TESSERA_CHECK(samples != nullptr, "a loader needs samples");
   check_user(config.batch > 0, "data.batch is ", config.batch, "; it must be at least 1");
   check_user(config.micro_batches > 0 && config.batch % config.micro_batches == 0,
              "train.micro_batches = ", config.micro_batches,
              " does not divide data.batch = ", config.batch, "; make the batch a multiple of it");
-  const std::int64_t rows = config.batch / config.micro_batches;
-  for (const Box& box : boxes) {
-    TESSERA_CHECK(box.size() == 2, "a box of rows and columns, not of ", box.size(), " dims");
-    TESSERA_CHECK(box[0].begin >= 0 && box[0].end <= rows, "rows of a box end at ", box[0].end);
-    TESSERA_CHECK(box[1].begin >= 0 && box[1].end <= samples->length(), "columns of a box end at ",
-                  box[1].end);
+  for (LoadedInput& input : inputs) {
+    const std::size_t field = field_index(*samples, input.name);
+    const TensorSpec& spec = samples->fields()[field].spec;
+    check_boxes(input, samples->fields()[field], config.batch / config.micro_batches);
+    TESSERA_CHECK(spec.dtype == DType::i32 || spec.dtype == DType::f32, "input ", input.name);
+    TESSERA_CHECK(impl_->inputs.empty() || input.boxes.size() == impl_->ranks, "input ", input.name,
+                  " has boxes of ", input.boxes.size(), " ranks");
+    impl_->ranks = input.boxes.size();
+    impl_->inputs.push_back({field, bytes_of(spec.dtype), std::move(input.boxes)});
   }
   impl_->samples = std::move(samples);
   impl_->config = config;
-  impl_->boxes = std::move(boxes);
 }
 
 Loader::~Loader() {

@@ -10,7 +10,7 @@ const std::vector<ModelEntry>& builtin_models() {
   static const std::vector<ModelEntry> models = {
       {"transformer", "decoder-only Transformer language model",
        [] { return std::make_unique<Transformer>(); }},
-      {"mlp", "two-layer perceptron, for plans", [] { return std::make_unique<Mlp>(); }},
+      {"mlp", "two-layer perceptron", [] { return std::make_unique<Mlp>(); }},
   };
   return models;
 }

@@ -21,6 +21,10 @@ std::vector<InputSpec> Model::inputs(std::int64_t rows, std::int64_t length) con
           {"weights", {shape, DType::f32}}};
 }
 
+void add_metric(Graph& graph, const std::string& name, Tensor sum) {
+  graph.fetch(kMetricPrefix + name, sum);
+}
+
 Tensor Model::logits(Graph&, const Batch&) {
   return {};
 }

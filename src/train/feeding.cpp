@@ -18,18 +18,25 @@ Fed take_batch(data::Loader& loader, const std::optional<data::Batch>& last) {
 void set_inputs(const Session& session, const std::string& section,
                 const std::vector<data::TileData>& tiles) {
   auto& executor = *session.executor;
-  for (const auto& input : session.compiled.program.section(section).inputs) {
-    for (int r = 0; r < executor.local_ranks(); ++r) {
-      const auto& tile = tiles[static_cast<std::size_t>(r)];
-      const void* values = nullptr;
-      if (input.name == "tokens") values = tile.tokens.data();
-      if (input.name == "targets") values = tile.targets.data();
-      if (input.name == "weights") values = tile.weights.data();
-      TESSERA_CHECK(values || tile.tokens.empty(), "section ", section, " has the input ",
-                    input.name, " that the data do not give");
-      executor.set_input(section, input.name, r, values);
-    }
+  const auto& inputs = session.compiled.program.section(section).inputs;
+  for (int r = 0; r < executor.local_ranks(); ++r) {
+    const auto& tile = tiles[static_cast<std::size_t>(r)];
+    TESSERA_CHECK(tile.inputs.size() == inputs.size(), "section ", section, " has ", inputs.size(),
+                  " inputs, the batch has ", tile.inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      executor.set_input(section, inputs[i].name, r, tile.inputs[i].data());
   }
+}
+
+std::vector<double> metric_shares(const Session& session, const std::string& section) {
+  std::vector<double> shares;
+  for (const auto& name : session.metrics(section)) {
+    double share = 0;
+    for (int r = 0; r < session.executor->local_ranks(); ++r)
+      share += session.executor->fetch_share(section, replicate::kMetricPrefix + name, r);
+    shares.push_back(share);
+  }
+  return shares;
 }
 
 }  // namespace tessera::train

@@ -33,6 +33,14 @@ std::string memory_text(const plan::BytesPerRank& bytes) {
          text(bytes.activations) + ", workspace " + text(bytes.workspace);
 }
 
+/// "8 x 128 tokens", "200 samples".
+std::string samples_text(const Session& session) {
+  const auto& samples = *session.corpus.train;
+  const std::int64_t targets = samples.targets_per_sample();
+  return std::to_string(session.settings.data.batch) + " " +
+         (targets > 1 ? "x " + std::to_string(targets) + " " : "") + samples.unit();
+}
+
 }  // namespace
 
 std::string header_text(const Session& session, const std::vector<std::string>& notes) {
@@ -51,10 +59,9 @@ std::string header_text(const Session& session, const std::vector<std::string>& 
   text += line("model", settings.model_name + ", " +
                             with_commas(session.compiled.task->variables().parameters()) +
                             " parameters, " + settings.train.dtype);
-  text += line("data", session.corpus.to_string(settings.data));
+  text += line("data", settings.data.source + ", " + session.corpus.text);
   text += line("memory", memory_text(report.bytes_per_rank));
-  text += line("step", std::to_string(settings.data.batch) + " x " +
-                           std::to_string(settings.data.length) + " tokens, " +
+  text += line("step", samples_text(session) + ", " +
                            format_operations(report.flops_per_step_all_ranks) + "FLOP, " +
                            collectives_text(report));
   text += line("run", settings.run.dir);

@@ -8,7 +8,6 @@
 #include "tessera/base/text.hpp"
 #include "tessera/comm/agree.hpp"
 #include "tessera/comm/signals.hpp"
-#include "tessera/data/entropy.hpp"
 #include "tessera/io/metrics.hpp"
 #include "tessera/io/run_folder.hpp"
 #include "tessera/train/header.hpp"
@@ -39,28 +38,21 @@ data::DataIdentity identity_on_all(const Session& session) {
   data::DataIdentity identity;
   comm::agree_on(world, [&] {
     if (!session.backend.is_root()) return;
-    const auto samples = data::train_samples(session.corpus, session.settings.data,
-                                             static_cast<std::uint64_t>(session.settings.run.seed));
-    identity = data::identity_of(*samples);
+    identity = data::identity_of(*session.corpus.train);
   });
-  const auto parts =
-      split(world.broadcast_text(concat(identity.tokens, "|", identity.digest)), '|');
-  TESSERA_CHECK(parts.size() == 2 && parse_integer(parts[0], identity.tokens), "data identity");
+  const auto parts = split(world.broadcast_text(concat(identity.size, "|", identity.digest)), '|');
+  TESSERA_CHECK(parts.size() == 2 && parse_integer(parts[0], identity.size), "data identity");
   identity.digest = parts[1];
   return identity;
 }
 
 /// What a model without context reaches, to judge the validation loss by.
 void add_baseline(const Session& session, std::vector<std::string>& notes) {
-  const auto& corpus = session.corpus;
-  const auto& settings = session.settings;
-  if (settings.data.source == "random" || settings.eval.every == 0 || corpus.validation.empty())
-    return;
+  const auto& baseline = session.corpus.baseline;
+  if (session.settings.eval.every == 0 || !baseline) return;
   comm::agree_on(session.backend.world(), [&] {
     if (!session.backend.is_root()) return;
-    const double nats =
-        data::unigram_nats(corpus.train, corpus.validation, corpus.vocabulary.size());
-    notes.push_back(concat("validation loss of single tokens' frequencies: ", nats, " nats"));
+    notes.push_back(concat("validation loss of single tokens' frequencies: ", baseline(), " nats"));
   });
 }
 
@@ -156,8 +148,8 @@ ExitCode train(Backend& backend, Settings& settings, std::ostream& out) {
   const bool is_done = stop == Stop::none || (trainer.is_done() && !state.evaluation_due);
   if (is_done) {
     sample_at_end(*session, trainer);
-    trainer.say(concat("done: ", state.step, " steps, ", with_commas(state.tokens), " tokens, ",
-                       format_time(watch.clock().elapsed())));
+    trainer.say(concat("done: ", state.step, " steps, ", with_commas(state.targets), " ",
+                       session->corpus.train->unit(), ", ", format_time(watch.clock().elapsed())));
     if (stop == Stop::file) watch.consume_file();
   }
   trainer.finish();

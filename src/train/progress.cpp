@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/json.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/train/wall_clock.hpp"
@@ -19,23 +20,31 @@ std::string StepRecord::to_json() const {
   json.key("loss").value(loss);
   json.key("grad_norm").value(grad_norm);
   json.key("lr").value(lr);
-  json.key("tokens").value(tokens);
+  for (const auto& [name, value] : metrics) json.key(name).value(value);
+  json.key(unit).value(targets);
   if (skipped) json.key("skipped").value(true);
   json.key("step_s").value(step_seconds);
-  json.key("tokens_per_s").value(tokens_per_second);
+  json.key(unit + "_per_s").value(targets_per_second);
   json.end_object();
   return json.text();
 }
 
-std::string validation_json(std::int64_t step, double loss, std::int64_t tokens, double seconds) {
+std::string ValidationRecord::to_json(std::int64_t step, double seconds) const {
   JsonWriter json;
   json.begin_object();
   json.key("step").value(step);
   json.key("validation_loss").value(loss);
-  json.key("validation_tokens").value(tokens);
+  for (const auto& [name, value] : metrics) json.key("validation_" + name).value(value);
+  json.key("validation_" + unit).value(targets);
   json.key("eval_s").value(seconds);
   json.end_object();
   return json.text();
+}
+
+std::string ValidationRecord::to_string() const {
+  std::string text = concat("validation loss ", loss);
+  for (const auto& [name, value] : metrics) text += concat("  ", name, " ", value);
+  return text + concat(" over ", with_commas(targets), " ", unit);
 }
 
 std::string format_time(double seconds) {
@@ -71,12 +80,16 @@ Progress::Progress(std::ostream& out, bool is_terminal, std::int64_t first_step,
 
 std::string Progress::line_of(const StepRecord& record) {
   char text[256];
-  std::snprintf(text, sizeof text,
-                "step %lld/%lld  loss %.4f  |g| %.3g  lr %.3g  %s tokens/s  %sFLOP/s",
+  std::snprintf(text, sizeof text, "step %lld/%lld  loss %.4f  |g| %.3g  lr %.3g",
                 static_cast<long long>(record.step), static_cast<long long>(steps_), record.loss,
-                record.grad_norm, record.lr, format_count(record.tokens_per_second).c_str(),
-                format_operations(flops_per_step_ / std::max(1e-9, record.step_seconds)).c_str());
+                record.grad_norm, record.lr);
   std::string line = text;
+  for (const auto& [name, value] : record.metrics) {
+    std::snprintf(text, sizeof text, "  %s %.4f", name.c_str(), value);
+    line += text;
+  }
+  line += "  " + format_count(record.targets_per_second) + " " + record.unit + "/s  " +
+          format_operations(flops_per_step_ / std::max(1e-9, record.step_seconds)) + "FLOP/s";
   if (record.skipped) line += "  skipped";
   if (record.step < steps_)
     line += "  eta " + format_time(mean_seconds_ * static_cast<double>(steps_ - record.step));

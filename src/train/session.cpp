@@ -13,18 +13,20 @@
 namespace tessera::train {
 namespace {
 
-/// The data give token rows; a model that wants anything else cannot be trained by a deck.
-void check_inputs(const Settings& settings) {
+/// The model's inputs as fields of one sample.
+data::Wanted wanted_data(const Settings& settings) {
+  data::Wanted wanted;
+  wanted.model = settings.model_name;
+  wanted.vocab = settings.model->vocab();
+  wanted.seed = static_cast<std::uint64_t>(settings.run.seed);
   for (const auto& input : settings.model->inputs(1, settings.data.length)) {
-    const bool is_known =
-        input.name == "tokens" || input.name == "targets" || input.name == "weights";
-    const DType dtype = input.name == "weights" ? DType::f32 : DType::i32;
-    check_user(is_known && input.spec.shape.rank() == 2 && input.spec.dtype == dtype, "model '",
-               settings.model_name, "' needs the input '", input.name, "' ",
-               input.spec.shape.to_string(), " ", name_of(input.spec.dtype),
-               ", but data.source = ", settings.data.source,
-               " gives tokens and targets (i32) and weights (f32) of [batch, length]");
+    const Shape& shape = input.spec.shape;
+    TESSERA_CHECK(shape.rank() > 0 && shape[0].name == "batch", "input '", input.name, "' ",
+                  shape.to_string(), " of model '", settings.model_name,
+                  "' does not begin with the dim batch");
+    wanted.inputs.push_back({input.name, {shape.without("batch"), input.spec.dtype}, input.limit});
   }
+  return wanted;
 }
 
 void check_node_memory(const Session& session) {
@@ -42,11 +44,22 @@ std::vector<double> Session::sum(const std::vector<double>& values) const {
   return backend.world().sum(values);
 }
 
-std::vector<Box> Session::input_boxes(const std::string& section) const {
-  std::vector<Box> boxes;
-  for (int r = 0; r < executor->local_ranks(); ++r)
-    boxes.push_back(executor->input_box(section, "tokens", r));
-  return boxes;
+std::vector<data::LoadedInput> Session::inputs(const std::string& section) const {
+  std::vector<data::LoadedInput> inputs;
+  for (const auto& input : compiled.program.section(section).inputs) {
+    inputs.push_back({input.name, {}});
+    for (int r = 0; r < executor->local_ranks(); ++r)
+      inputs.back().boxes.push_back(executor->input_box(section, input.name, r));
+  }
+  return inputs;
+}
+
+std::vector<std::string> Session::metrics(const std::string& section) const {
+  const std::string prefix = replicate::kMetricPrefix;
+  std::vector<std::string> names;
+  for (const auto& fetch : compiled.program.section(section).fetches)
+    if (fetch.name.starts_with(prefix)) names.push_back(fetch.name.substr(prefix.size()));
+  return names;
 }
 
 std::string checkpoint_path(const Variable& variable) {
@@ -80,9 +93,8 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
   auto session = std::make_unique<Session>(backend, settings, out);
   const auto& world = backend.world();
   comm::agree_on(world, [&] {
-    check_inputs(settings);
     session->compiled = compile(settings, backend.ranks());
-    session->corpus = data::open_corpus(settings.data, settings.model->vocab());
+    session->corpus = data::open_corpus(settings.data, wanted_data(settings));
     check_node_memory(*session);
   });
   comm::check_same(world, hash_text(settings.schema.resolved()), "the deck",

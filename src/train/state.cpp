@@ -52,7 +52,7 @@ void read_state(const io::Checkpoint& checkpoint, RunState& state) {
   const auto& meta = checkpoint.attributes("/meta");
   const auto& data = checkpoint.attributes("/data");
   state.step = checkpoint.step();
-  state.tokens = meta.integer_or("tokens", 0);
+  state.targets = meta.integer_or("tokens", 0);
   state.best_validation = meta.real_or("best_validation", std::numeric_limits<double>::infinity());
   state.evaluation_due = meta.integer_or("evaluation_due", 0) != 0;
   state.position.epoch = data.integer("epoch");
@@ -84,7 +84,9 @@ void check_identity(Session& session, const io::Checkpoint& checkpoint,
   const auto& stored = checkpoint.attributes("/data");
   const bool accepts_data =
       std::find(accepted.begin(), accepted.end(), "data.path") != accepted.end();
-  if (!accepts_data) data::check_same_data({stored.integer("tokens"), stored.text("digest")}, data);
+  if (!accepts_data)
+    data::check_same_data({stored.integer("tokens"), stored.text("digest")}, data,
+                          session.corpus.train->unit());
 }
 
 std::map<std::string, std::string> name_map(const std::vector<std::string>& entries,
@@ -165,7 +167,7 @@ std::string save_state(const Session& session, const RunState& state,
   content.tensors = saved_tensors(session, buffer);
   auto& meta = content.attributes["/meta"];
   meta.set("deck", session.settings.schema.resolved());
-  meta.set("tokens", state.tokens);
+  meta.set("tokens", state.targets);
   if (std::isfinite(state.best_validation)) meta.set("best_validation", state.best_validation);
   meta.set("evaluation_due", std::int64_t{state.evaluation_due});
   provenance_of(session).add_to(meta);
@@ -173,7 +175,7 @@ std::string save_state(const Session& session, const RunState& state,
   position.set("epoch", state.position.epoch);
   position.set("index", state.position.index);
   position.set("step", state.position.step);
-  position.set("tokens", data.tokens);
+  position.set("tokens", data.size);
   position.set("digest", data.digest);
   return io::save_checkpoint(folder, content, *session.collectives,
                              static_cast<int>(session.settings.checkpoint.keep));

@@ -20,6 +20,7 @@ namespace tessera::train {
 /// The step's small sum over ranks.
 struct Trainer::Sums {
   double loss = 0;
+  Metrics metrics;
   double grad_norm = 0;
   bool finite = true;
   Stop stop = Stop::none;
@@ -58,10 +59,7 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
       watch_(watch),
       folder_(folder),
       checkpoints_(session.settings.run_file("checkpoints")),
-      loader_(data::train_samples(session.corpus, session.settings.data,
-                                  static_cast<std::uint64_t>(session.settings.run.seed)),
-              endless(session.settings), session.input_boxes("micro")),
-      validation_(data::validation_samples(session.corpus, session.settings.data)),
+      loader_(session.corpus.train, endless(session.settings), session.inputs("micro")),
       progress_(session.out, is_terminal(), state.step + 1, session.settings.train.steps,
                 session.settings.run.log_seconds,
                 session.compiled.report().flops_per_step_all_ranks),
@@ -84,6 +82,7 @@ Trainer::~Trainer() {
 double Trainer::run_micro_batches(const data::Batch& batch) {
   auto& executor = *session_.executor;
   loss_shares_.assign(static_cast<std::size_t>(executor.local_ranks()), 0);
+  metric_shares_.assign(session_.metrics("micro").size(), 0);
   for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
     const std::string section = micro == 0 ? "micro" : "micro_next";
     set_inputs(session_, section, batch.tiles[micro]);
@@ -95,6 +94,8 @@ double Trainer::run_micro_batches(const data::Batch& batch) {
     executor.run(section, feeds);
     for (int r = 0; r < executor.local_ranks(); ++r)
       loss_shares_[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r);
+    const auto metrics = metric_shares(session_, section);
+    for (std::size_t i = 0; i < metrics.size(); ++i) metric_shares_[i] += metrics[i];
   }
   return std::accumulate(loss_shares_.begin(), loss_shares_.end(), 0.0);
 }
@@ -106,6 +107,8 @@ Trainer::Sums Trainer::reduce(const data::Batch& batch, double loss, const Statu
   const double finite = executor.fetch("update", "finite", 0).at(0);
   std::vector<double> shares{loss, reading.ok() ? 0.0 : 1.0, finite == 1 ? 0.0 : 1.0, mark};
   for (double vote : watch_.votes()) shares.push_back(vote);
+  const std::size_t first_metric = shares.size();
+  shares.insert(shares.end(), metric_shares_.begin(), metric_shares_.end());
   const auto sums = session_.sum(shares);
   if (sums[1] > 0) comm::agree(session_.backend.world(), reading);
   const double processes = session_.backend.world().size();
@@ -117,6 +120,9 @@ Trainer::Sums Trainer::reduce(const data::Batch& batch, double loss, const Statu
   result.grad_norm = executor.fetch("update", "grad_norm", 0).at(0);
   result.finite = sums[2] == 0;
   result.stop = StopWatch::decide(&sums[4]);
+  const auto names = session_.metrics("micro");
+  for (std::size_t i = 0; i < names.size(); ++i)
+    result.metrics.emplace_back(names[i], sums[first_metric + i] / std::max(1.0, batch.weight));
   return result;
 }
 
@@ -144,10 +150,12 @@ void Trainer::record(const data::Batch& batch, const Sums& sums, double seconds)
   record.loss = sums.loss;
   record.grad_norm = sums.grad_norm;
   record.lr = optim::learning_rate(session_.settings.optim, state_.step);
-  record.tokens = state_.tokens;
+  record.metrics = sums.metrics;
+  record.unit = session_.corpus.train->unit();
+  record.targets = state_.targets;
   record.skipped = !sums.finite;
   record.step_seconds = seconds;
-  record.tokens_per_second = static_cast<double>(batch.targets) / std::max(1e-9, seconds);
+  record.targets_per_second = static_cast<double>(batch.targets) / std::max(1e-9, seconds);
   if (metrics_) metrics_->append(record.to_json());
   if (folder_) progress_.show(record);
 }
@@ -165,7 +173,7 @@ Stop Trainer::step() {
   const Sums sums = reduce(*batch_, loss, fed.status);
   check_finite(sums);
   state_.step += 1;
-  state_.tokens += batch_->targets;
+  state_.targets += batch_->targets;
   state_.position = loader_.position();
   state_.evaluation_due = is_evaluation_step();
   const double seconds = watch_.clock().elapsed() - begin;
@@ -187,7 +195,7 @@ void Trainer::keep_lock() {
 bool Trainer::is_evaluation_step() const {
   const std::int64_t every = session_.settings.eval.every;
   const bool is_last = state_.step == session_.settings.train.steps;
-  return validation_ && every > 0 && (state_.step % every == 0 || is_last);
+  return session_.corpus.validation && every > 0 && (state_.step % every == 0 || is_last);
 }
 
 Stop Trainer::evaluate() {
@@ -196,16 +204,16 @@ Stop Trainer::evaluate() {
   Evaluation result;
   {
     const Observers::Phase phase(observers_, "evaluation");
-    result = train::evaluate(session_, validation_, session_.settings.eval.batches, &watch_);
+    result = train::evaluate(session_, session_.corpus.validation, session_.settings.eval.batches,
+                             &watch_);
   }
   if (result.stop != Stop::none) return result.stop;
   const double seconds = watch_.clock().elapsed() - begin;
   state_.evaluation_due = false;
-  if (metrics_) metrics_->append(validation_json(state_.step, result.loss, result.tokens, seconds));
-  say(concat("step ", state_.step, "  validation loss ", result.loss, " over ",
-             with_commas(result.tokens), " tokens, ", format_time(seconds)));
-  if (result.loss < state_.best_validation) {
-    state_.best_validation = result.loss;
+  if (metrics_) metrics_->append(result.record.to_json(state_.step, seconds));
+  say(concat("step ", state_.step, "  ", result.record.to_string(), ", ", format_time(seconds)));
+  if (result.record.loss < state_.best_validation) {
+    state_.best_validation = result.record.loss;
     if (session_.settings.checkpoint.best) save_best();
   }
   return Stop::none;

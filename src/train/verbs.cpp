@@ -48,22 +48,22 @@ config::Deck read_deck(const std::string& file, const std::string& text,
 ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file, bool json,
                   std::ostream& out) {
   const auto session = open_session(backend, settings, out);
-  const auto samples = data::validation_samples(session->corpus, settings.data);
+  const auto samples = session->corpus.validation;
   check_user(samples != nullptr,
              "there are no validation samples: give data.validation or data.validation_fraction");
   session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
   const std::string loaded = load_for_use(*session, weights_of(settings, file));
-  const auto result = evaluate(*session, samples, 0, nullptr);
+  const auto result = evaluate(*session, samples, 0, nullptr).record;
   if (json) {
     JsonWriter text;
     text.begin_object().key("checkpoint").value(loaded);
     text.key("validation_loss").value(result.loss);
-    text.key("validation_tokens").value(result.tokens).end_object();
+    for (const auto& [name, value] : result.metrics) text.key("validation_" + name).value(value);
+    text.key("validation_" + result.unit).value(result.targets).end_object();
     session->say(text.text());
   } else {
     session->say("checkpoint " + loaded);
-    session->say("validation loss " + format_double(result.loss) + " nats per token over " +
-                 with_commas(result.tokens) + " tokens");
+    session->say(result.to_string());
   }
   return kDone;
 }

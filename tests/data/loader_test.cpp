@@ -9,6 +9,7 @@
 
 #include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "tessera/data/token_samples.hpp"
 #include "tessera/shape/layout.hpp"
 
 namespace tessera::data {
@@ -47,17 +48,39 @@ class Watched final : public Dataset {
   mutable std::vector<Interval> reads_;
 };
 
-using SamplesPtr = std::shared_ptr<const Samples>;
+using SamplesPtr = std::shared_ptr<const TokenSamples>;
 
 SamplesPtr make_samples(std::int64_t tokens, std::int64_t length,
-                        Samples::Order order = Samples::Order::shuffled) {
-  return std::make_shared<Samples>(std::vector<Stream>{{std::make_shared<Watched>(tokens)}}, length,
-                                   11, order);
+                        Order::Kind order = Order::Kind::shuffled) {
+  return std::make_shared<TokenSamples>(std::vector<Stream>{{std::make_shared<Watched>(tokens)}},
+                                        length, 11, order);
+}
+
+/// The three inputs of a language model, cut alike.
+std::vector<LoadedInput> inputs_of(const std::vector<Box>& boxes) {
+  return {{"tokens", boxes}, {"targets", boxes}, {"weights", boxes}};
+}
+
+/// A tile's inputs under their names.
+struct Rows {
+  Rows() = default;
+  explicit Rows(const TileData& tile) {
+    const auto copy = [](auto& to, const auto& from) { to.assign(from.begin(), from.end()); };
+    copy(tokens, tile.as<std::int32_t>(0));
+    copy(targets, tile.as<std::int32_t>(1));
+    copy(weights, tile.as<float>(2));
+  }
+  std::vector<std::int32_t> tokens, targets;
+  std::vector<float> weights;
+};
+
+Rows first_tile(const Batch& batch) {
+  return Rows(batch.tiles.at(0).at(0));
 }
 
 Loader whole_loader(const SamplesPtr& samples, const LoaderConfig& config) {
   const std::int64_t rows = config.batch / config.micro_batches;
-  return Loader(samples, config, {{{0, rows}, {0, samples->length()}}});
+  return Loader(samples, config, inputs_of({{{0, rows}, {0, samples->targets_per_sample()}}}));
 }
 
 std::vector<Box> boxes_of(const std::string& mesh_text, std::int64_t rows, std::int64_t length) {
@@ -73,16 +96,18 @@ std::vector<Box> boxes_of(const std::string& mesh_text, std::int64_t rows, std::
 
 /// A whole batch put together from tiles: row-major [batch, length]; fails on gaps and overlaps of
 /// unlike content.
-TileData assemble(const Batch& batch, const std::vector<Box>& boxes, std::int64_t rows,
-                  std::int64_t length) {
+Rows assemble(const Batch& batch, const std::vector<Box>& boxes, std::int64_t rows,
+              std::int64_t length) {
   const auto micros = static_cast<std::int64_t>(batch.tiles.size());
   const auto size = static_cast<std::size_t>(micros * rows * length);
-  TileData whole{std::vector<std::int32_t>(size, -1), std::vector<std::int32_t>(size, -1),
-                 std::vector<float>(size, -1)};
+  Rows whole;
+  whole.tokens.assign(size, -1);
+  whole.targets.assign(size, -1);
+  whole.weights.assign(size, -1);
   for (std::int64_t micro = 0; micro < micros; ++micro)
     for (std::size_t rank = 0; rank < boxes.size(); ++rank) {
       const Box& box = boxes[rank];
-      const TileData& tile = batch.tiles[static_cast<std::size_t>(micro)][rank];
+      const Rows tile(batch.tiles[static_cast<std::size_t>(micro)][rank]);
       REQUIRE(tile.tokens.size() == static_cast<std::size_t>(volume(box)));
       std::size_t from = 0;
       for (std::int64_t row = box[0].begin; row < box[0].end; ++row)
@@ -106,13 +131,13 @@ TEST_CASE("Rows hold the order's samples, targets are the tokens one place on") 
     for (std::int64_t index = 0; index < 11; index += 4) {
       CHECK(loader.position() == Position{epoch, index, epoch * 3 + index / 4});
       const Batch batch = *loader.next();
-      const TileData& tile = batch.tiles.at(0).at(0);
+      const Rows tile = first_tile(batch);
       CHECK(batch.rows == std::min<std::int64_t>(4, 11 - index));
       CHECK(batch.ends_epoch == (index == 8));
       std::int64_t weights = 0;
       for (std::int64_t row = 0; row < 4; ++row) {
         const bool real = row < batch.rows;
-        const Samples::Sample sample = samples->at(epoch, real ? index + row : 0);
+        const TokenSamples::Sample sample = samples->at(epoch, real ? index + row : 0);
         for (std::int64_t column = 0; column < 7; ++column) {
           const auto at = static_cast<std::size_t>(row * 7 + column);
           const bool counts = real && column < sample.targets;
@@ -146,11 +171,11 @@ TEST_CASE("Tiles of every mesh and micro-batch count make up the same batches") 
       if (!contains(text, "batch")) text += ",batch:1";
       if (!contains(text, "length")) text += ",length:1";
       const auto boxes = boxes_of(text, batch_rows / micros, length);
-      Loader loader(samples, {batch_rows, micros}, boxes);
+      Loader loader(samples, {batch_rows, micros}, inputs_of(boxes));
       for (const Batch& want : wanted) {
         const Batch batch = *loader.next();
-        const TileData got = assemble(batch, boxes, batch_rows / micros, length);
-        const TileData expected = assemble(want, whole, batch_rows, length);
+        const Rows got = assemble(batch, boxes, batch_rows / micros, length);
+        const Rows expected = assemble(want, whole, batch_rows, length);
         CHECK(got.tokens == expected.tokens);
         CHECK(got.targets == expected.targets);
         CHECK(got.weights == expected.weights);
@@ -162,9 +187,9 @@ TEST_CASE("Tiles of every mesh and micro-batch count make up the same batches") 
 
 TEST_CASE("Only the columns and rows of the own tile are read") {
   const auto watched = std::make_shared<Watched>(1000 * 50 + 1);
-  const auto samples =
-      std::make_shared<Samples>(std::vector<Stream>{{watched}}, 50, 1, Samples::Order::sequential);
-  Loader loader(samples, {8}, {{{2, 4}, {30, 40}}, {{7, 7}, {0, 50}}});
+  const auto samples = std::make_shared<TokenSamples>(std::vector<Stream>{{watched}}, 50, 1,
+                                                      Order::Kind::sequential);
+  Loader loader(samples, {8}, inputs_of({{{2, 4}, {30, 40}}, {{7, 7}, {0, 50}}}));
   for (int i = 0; i < 2; ++i) loader.next();
   CHECK(watched->read_of(0) == Interval{2 * 50 + 30, 2 * 50 + 41});
   CHECK(watched->read_of(1) == Interval{3 * 50 + 30, 3 * 50 + 41});
@@ -176,8 +201,7 @@ TEST_CASE("A run goes on where it stood, on another mesh too") {
   Loader straight = whole_loader(samples, {4});
   const std::int64_t steps = 3 * straight.batches_per_epoch() + 1;
   std::vector<std::vector<std::int32_t>> tokens;
-  for (std::int64_t i = 0; i < steps; ++i)
-    tokens.push_back(straight.next()->tiles.at(0).at(0).tokens);
+  for (std::int64_t i = 0; i < steps; ++i) tokens.push_back(first_tile(*straight.next()).tokens);
 
   for (const std::int64_t stop : {0, 1, 5, 10, 11, 12, 25}) {
     Loader before = whole_loader(samples, {4});
@@ -185,7 +209,7 @@ TEST_CASE("A run goes on where it stood, on another mesh too") {
     const Position position = before.position();
     CHECK(position.step == stop);
     const auto boxes = boxes_of("batch:2,length:3", 2, 8);
-    Loader after(samples, {4, 2}, boxes);
+    Loader after(samples, {4, 2}, inputs_of(boxes));
     after.next();  // a loader that has begun to read ahead can be moved as well
     after.seek(position);
     CHECK(after.position() == position);
@@ -198,14 +222,14 @@ TEST_CASE("A run goes on where it stood, on another mesh too") {
 }
 
 TEST_CASE("Evaluation takes all samples once, in order, and ends") {
-  const SamplesPtr samples = make_samples(5 * 6 + 3, 6, Samples::Order::sequential);
+  const SamplesPtr samples = make_samples(5 * 6 + 3, 6, Order::Kind::sequential);
   Loader loader = whole_loader(samples, {4, 1, 1});
   for (int round = 0; round < 2; ++round) {
     std::int64_t targets = 0;
     std::int32_t next = 101;
     while (const auto batch = loader.next()) {
       targets += batch->targets;
-      const TileData& tile = batch->tiles.at(0).at(0);
+      const Rows tile = first_tile(*batch);
       for (std::size_t i = 0; i < tile.targets.size(); ++i)
         if (tile.weights[i] > 0) CHECK(tile.targets[i] == next++);
     }
@@ -219,12 +243,12 @@ TEST_CASE("Evaluation takes all samples once, in order, and ends") {
 TEST_CASE("What reading throws reaches the consumer, at the batch where it happened") {
   const auto watched = std::make_shared<Watched>(101);
   watched->fails_at = 57;
-  const auto samples =
-      std::make_shared<Samples>(std::vector<Stream>{{watched}}, 10, 1, Samples::Order::sequential);
-  Loader loader(samples, {2}, {{{0, 2}, {0, 10}}});
+  const auto samples = std::make_shared<TokenSamples>(std::vector<Stream>{{watched}}, 10, 1,
+                                                      Order::Kind::sequential);
+  Loader loader(samples, {2}, inputs_of({{{0, 2}, {0, 10}}}));
   for (int i = 0; i < 2; ++i) {
     CHECK(loader.status().ok());
-    CHECK(loader.next()->tiles.at(0).at(0).tokens[0] == 100 + i * 20);
+    CHECK(first_tile(*loader.next()).tokens[0] == 100 + i * 20);
   }
   for (int again = 0; again < 2; ++again) {
     CHECK(loader.status().kind == Status::Kind::user_error);
@@ -233,20 +257,21 @@ TEST_CASE("What reading throws reaches the consumer, at the batch where it happe
     CHECK(loader.position().step == 2);
   }
   loader.seek({0, 6, 3});
-  CHECK(loader.next()->tiles.at(0).at(0).tokens[0] == 160);
+  CHECK(first_tile(*loader.next()).tokens[0] == 160);
 
-  Loader elsewhere(samples, {2}, {{{0, 1}, {0, 10}}});  // this rank never meets the bad id
+  Loader elsewhere(samples, {2},
+                   inputs_of({{{0, 1}, {0, 10}}}));  // this rank never meets the bad id
   for (int i = 0; i < 5; ++i) CHECK(elsewhere.next().has_value());
 }
 
 TEST_CASE("Reading ahead is bounded, happens before it is asked for, and stops at once") {
   const auto watched = std::make_shared<Watched>(100001);
   const auto samples =
-      std::make_shared<Samples>(std::vector<Stream>{{watched}}, 10, 1, Samples::Order::shuffled);
+      std::make_shared<TokenSamples>(std::vector<Stream>{{watched}}, 10, 1, Order::Kind::shuffled);
   LoaderConfig config;
   config.batch = 1;
   config.ahead = 3;
-  Loader loader(samples, config, {{{0, 1}, {0, 10}}});
+  Loader loader(samples, config, inputs_of({{{0, 1}, {0, 10}}}));
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(watched->read_count() == 0);  // nothing is read before seek() has had its chance
   for (std::size_t taken = 1; taken < 20; ++taken) {
@@ -257,8 +282,8 @@ TEST_CASE("Reading ahead is bounded, happens before it is asked for, and stops a
     CHECK(watched->read_count() == taken + 4);
   }
   for (int i = 0; i < 50; ++i) {
-    Loader idle(samples, config, {{{0, 1}, {0, 10}}});
-    Loader left(samples, config, {{{0, 1}, {0, 10}}});
+    Loader idle(samples, config, inputs_of({{{0, 1}, {0, 10}}}));
+    Loader left(samples, config, inputs_of({{{0, 1}, {0, 10}}}));
     if (i % 2 == 0) left.status();
     left.next();
   }
@@ -270,8 +295,8 @@ TEST_CASE("Sizes that do not fit are refused by name") {
   CHECK(contains(message, "train.micro_batches = 3"));
   CHECK(contains(message, "data.batch = 8"));
   CHECK_THROWS_AS(whole_loader(samples, {0}), UserError);
-  CHECK_THROWS_AS(Loader(samples, {8, 2}, {{{0, 5}, {0, 8}}}), Error);
-  CHECK_THROWS_AS(Loader(samples, {8, 2}, {{{0, 4}, {0, 9}}}), Error);
+  CHECK_THROWS_AS(Loader(samples, {8, 2}, inputs_of({{{0, 5}, {0, 8}}})), Error);
+  CHECK_THROWS_AS(Loader(samples, {8, 2}, inputs_of({{{0, 4}, {0, 9}}})), Error);
 }
 
 }  // namespace

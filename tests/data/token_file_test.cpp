@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "data/scratch.hpp"
+#include "data/writer.hpp"
 #include "support/catch.hpp"
-#include "tessera/data/corpus.hpp"
-#include "tessera/io/hdf5.hpp"
+#include "tessera/data/token_source.hpp"
 
 namespace tessera::data {
 namespace {
@@ -14,45 +14,8 @@ namespace {
 using test::contains;
 using test::message_of;
 using test::Scratch;
+using test::Writer;
 using Ids = std::vector<std::int32_t>;
-
-/// Datasets of an HDF5 file that is written for a test.
-class Writer {
- public:
-  explicit Writer(std::string path) : path_(std::move(path)) {}
-
-  Attributes& root() { return index_.groups["/"]; }
-  template <class Element>
-  Attributes& add(const std::string& name, const std::vector<Element>& elements,
-                  io::ElementType::Kind kind = io::ElementType::Kind::unsigned_integer) {
-    io::DatasetInfo dataset;
-    dataset.path = name;
-    dataset.shape = {static_cast<std::int64_t>(elements.size())};
-    dataset.type = {kind, sizeof(Element)};
-    index_.datasets.push_back(dataset);
-    contents_.emplace_back(reinterpret_cast<const char*>(elements.data()),
-                           elements.size() * sizeof(Element));
-    return index_.datasets.back().attributes;
-  }
-  std::string write() {
-    index_.groups["/"];
-    std::vector<std::string> names;
-    for (const auto& dataset : index_.datasets) names.push_back(dataset.path);
-    io::write_index(path_, index_);
-    std::fstream out(path_, std::ios::in | std::ios::out | std::ios::binary);
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (contents_[i].empty()) continue;
-      out.seekp(index_.find(names[i])->offset);
-      out << contents_[i];
-    }
-    return path_;
-  }
-
- private:
-  std::string path_;
-  io::FileIndex index_;
-  std::vector<std::string> contents_;
-};
 
 Ids read(const Dataset& dataset) {
   Ids ids(static_cast<std::size_t>(dataset.size()));
@@ -169,8 +132,8 @@ TEST_CASE("Several token files: one stream for each entry, their own validation 
   write_shard(scratch.path("shards/b.h5"), {4, 5, 6}, {7, 8});
   write_shard(scratch.path("shards/a.h5"), {1, 2, 3}, {9});
   write_shard(scratch.path("other.h5"), {10, 11, 12}, {13});
-  const Corpus corpus =
-      open_corpus(config_of({scratch.path("shards"), scratch.path("other.h5") + ":2"}), 0);
+  const TokenStreams corpus =
+      open_token_streams(config_of({scratch.path("shards"), scratch.path("other.h5") + ":2"}), 0);
   REQUIRE(corpus.train.size() == 2);
   CHECK(read(*corpus.train[0].tokens) == Ids{1, 2, 3, 4, 5, 6});
   CHECK(read(*corpus.train[1].tokens) == Ids{10, 11, 12});
@@ -180,7 +143,7 @@ TEST_CASE("Several token files: one stream for each entry, their own validation 
 
   DataConfig elsewhere = config_of({scratch.path("shards")});
   elsewhere.validation = {scratch.path("other.h5")};
-  CHECK(read(*open_corpus(elsewhere, 0).validation.at(0).tokens) == Ids{13});
+  CHECK(read(*open_token_streams(elsewhere, 0).validation.at(0).tokens) == Ids{13});
 }
 
 TEST_CASE("Token files that do not belong together are refused") {
@@ -190,7 +153,7 @@ TEST_CASE("Token files that do not belong together are refused") {
   write_shard(scratch.path("shards/b.h5"), {4, 5, 6}, {});
   write_shard(scratch.path("other.h5"), {10, 11, 12}, {13}, 200);
   const auto message = [&](std::vector<std::string> paths) {
-    return message_of<UserError>([&] { open_corpus(config_of(std::move(paths)), 0); });
+    return message_of<UserError>([&] { open_token_streams(config_of(std::move(paths)), 0); });
   };
   CHECK(contains(message({scratch.path("shards")}), "some hold /tokens/validation"));
   const std::string two = message({scratch.path("shards/a.h5"), scratch.path("other.h5")});

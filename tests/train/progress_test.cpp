@@ -17,9 +17,9 @@ StepRecord record_of(std::int64_t step) {
   record.loss = 2.5;
   record.grad_norm = 0.25;
   record.lr = 0.001;
-  record.tokens = 64 * step;
+  record.targets = 64 * step;
   record.step_seconds = 2;
-  record.tokens_per_second = 32;
+  record.targets_per_second = 32;
   return record;
 }
 
@@ -34,6 +34,25 @@ TEST_CASE("A step's metrics end with what depends on time") {
   bad.skipped = true;
   CHECK(bad.to_json().find(R"("loss": null,)") != std::string::npos);
   CHECK(bad.to_json().find(R"("skipped": true, "step_s")") != std::string::npos);
+}
+
+TEST_CASE("A model's own numbers and unit appear in every line") {
+  StepRecord record = record_of(3);
+  record.metrics = {{"accuracy", 0.5}};
+  record.unit = "samples";
+  CHECK(
+      record.to_json() ==
+      R"({"step": 3, "epoch": 0, "loss": 2.5, "grad_norm": 0.25, "lr": 0.001, "accuracy": 0.5, "samples": 192, "step_s": 2, "samples_per_s": 32})");
+  std::ostringstream out;
+  Progress progress(out, false, 3, 3, 0, 8e9);
+  progress.show(record);
+  CHECK(out.str() ==
+        "step 3/3  loss 2.5000  |g| 0.25  lr 0.001  accuracy 0.5000  32 samples/s  4.00 GFLOP/s\n");
+  const ValidationRecord validation{1.5, {{"accuracy", 0.25}}, "samples", 2000};
+  CHECK(
+      validation.to_json(3, 2) ==
+      R"({"step": 3, "validation_loss": 1.5, "validation_accuracy": 0.25, "validation_samples": 2000, "eval_s": 2})");
+  CHECK(validation.to_string() == "validation loss 1.5  accuracy 0.25 over 2,000 samples");
 }
 
 TEST_CASE("A log gets plain lines: the first step, the last, and one per interval") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,35 +13,51 @@
 
 namespace tessera::data {
 
-/// The opened data of a run.
-struct Corpus {
-  std::vector<Stream> train;
-  std::vector<Stream> validation;  ///< may be empty: validation_fraction = 0
-  Vocabulary vocabulary = Vocabulary::bytes();
-
-  /// "text, 1 stream, 1,003,854 training and 111,540 validation tokens".
-  std::string to_string(const DataConfig& config) const;
+/// What a run wants of its data.
+struct Wanted {
+  std::string model;          ///< its name, for messages
+  std::vector<Field> inputs;  ///< the model's, for one sample
+  std::int64_t vocab = 0;     ///< ids must stay below it; 0: below the data's vocabulary
+  std::uint64_t seed = 0;     ///< of the order of samples, unless data.seed gives one
 };
 
-/// Opens what a deck names. Ids must stay below `model_vocab` (0: below the data's vocabulary).
-/// Call on the main thread (it may use HDF5). UserError that names the key.
-Corpus open_corpus(const DataConfig& config, std::int64_t model_vocab);
+/// The opened data of a run.
+struct Corpus {
+  std::shared_ptr<const Samples> train;
+  std::shared_ptr<const Samples> validation;  ///< in order; null: none
+  Vocabulary vocabulary = Vocabulary::bytes();
+  /// "1 stream, 1,003,854 training and 111,540 validation tokens, vocabulary of 256".
+  std::string text;
+  /// Reads the data for the validation loss, in nats, of a model that knows nothing but
+  /// frequencies. Empty: no such number is of use.
+  std::function<double()> baseline;
+};
 
-/// The samples of a corpus: shuffled by data.seed, or `run_seed` if that is negative; and the
-/// validation samples in order, null if there are none.
-std::shared_ptr<const Samples> train_samples(const Corpus& corpus, const DataConfig& config,
-                                             std::uint64_t run_seed);
-std::shared_ptr<const Samples> validation_samples(const Corpus& corpus, const DataConfig& config);
+/// A kind of data that a deck may name as data.source.
+struct Source {
+  std::string name;
+  std::string help;
+  Corpus (*open)(const DataConfig& config, const Wanted& wanted);
+};
+/// All of them: a new kind of data is one line more.
+const std::vector<Source>& sources();
+
+/// Opens what a deck names. Call on the main thread (it may use HDF5). UserError that names the
+/// key, or the model's input that such data do not give.
+Corpus open_corpus(const DataConfig& config, const Wanted& wanted);
+
+/// The seed of the order of samples.
+std::uint64_t order_seed(const DataConfig& config, const Wanted& wanted);
 
 /// What a checkpoint says about its data, and whether a run goes on with the same.
 struct DataIdentity {
-  std::int64_t tokens = 0;
+  std::int64_t size = 0;  ///< Samples::size
   std::string digest;
   bool operator==(const DataIdentity&) const = default;
 };
-/// Reads the data (Dataset::digest): one rank is enough.
+/// Reads the data (Samples::digest): one rank is enough.
 DataIdentity identity_of(const Samples& samples);
-/// UserError naming both if they differ.
-void check_same_data(const DataIdentity& saved, const DataIdentity& now);
+/// UserError naming both if they differ; `unit` is what they are counted in.
+void check_same_data(const DataIdentity& saved, const DataIdentity& now, const std::string& unit);
 
 }  // namespace tessera::data

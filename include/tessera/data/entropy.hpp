@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tessera/data/samples.hpp"
+#include "tessera/data/token_samples.hpp"
 
 namespace tessera::data {
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "tessera/base/status.hpp"
@@ -27,18 +30,31 @@ struct LoaderConfig {
   int ahead = 2;            ///< batches that are read before they are asked for
 };
 
-/// The inputs of one local rank in one micro-batch: the box that it holds, dense, row-major.
+/// An input that is loaded: a field of the samples, and what each local rank holds of it in a
+/// micro-batch: boxes over [batch / micro_batches, the field's dims…].
+struct LoadedInput {
+  std::string name;
+  std::vector<Box> boxes;  ///< [local rank]
+};
+
+/// The inputs of one local rank in one micro-batch, in the order of the loader's inputs: the box
+/// that it holds of each, dense, row-major, in the field's dtype.
 struct TileData {
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> targets;
-  std::vector<float> weights;  ///< 1, or 0 where there is no token
+  std::vector<std::vector<std::byte>> inputs;
+
+  /// Elements of an input: std::int32_t or float, as its dtype is.
+  template <class Element>
+  std::span<const Element> as(std::size_t input) const {
+    const auto& bytes = inputs.at(input);
+    return {reinterpret_cast<const Element*>(bytes.data()), bytes.size() / sizeof(Element)};
+  }
 };
 
 /// One step's data.
 struct Batch {
   Position at;               ///< before this batch
   std::int64_t rows = 0;     ///< with samples; fewer than `batch` at the end of an epoch
-  std::int64_t targets = 0;  ///< tokens that count, over all ranks and micro-batches
+  std::int64_t targets = 0;  ///< that count, over all ranks and micro-batches
   double weight = 0;         ///< the sum of all weights, over all ranks and micro-batches
   bool ends_epoch = false;   ///< the next batch begins a new epoch
   std::vector<std::vector<TileData>> tiles;  ///< [micro-batch][local rank]
@@ -46,13 +62,12 @@ struct Batch {
 
 /// Gives one batch after the other, read ahead of use by a thread. Micro-batch j has the rows
 /// [j B/M, (j+1) B/M) of the batch. Each process reads only what its local ranks hold. Rows beyond
-/// the last sample of an epoch, and columns beyond the end of a stream, have token 0 and weight 0.
+/// the last sample of an epoch are zero, their weights too.
 class Loader {
  public:
-  /// `boxes`: what each local rank holds of a micro-batch [batch / micro_batches, length]: one
-  /// interval of rows, one of columns. UserError if micro_batches does not divide the batch.
+  /// UserError if micro_batches does not divide the batch.
   Loader(std::shared_ptr<const Samples> samples, const LoaderConfig& config,
-         std::vector<Box> boxes);
+         std::vector<LoadedInput> inputs);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

@@ -2,63 +2,62 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
-#include "tessera/data/dataset.hpp"
+#include "tessera/data/digest.hpp"
+#include "tessera/shape/tensor_spec.hpp"
+#include "tessera/shape/tile.hpp"
 
 namespace tessera::data {
 
-/// One source of samples. `weight` says how often an epoch goes through it: 1 takes each sample
-/// once, 3 three times, 0.5 half of them (the other half in the next epoch).
-struct Stream {
-  DatasetPtr tokens;
-  double weight = 1;
+/// An array of which each sample has one: "tokens" [length] i32, "image" [height, width, channels]
+/// f32, "label" [] i32. An input of a model is one of them for each row of the batch.
+struct Field {
+  std::string name;
+  TensorSpec spec;         ///< of one sample: without the dim "batch"; i32 or f32
+  std::int64_t limit = 0;  ///< integers must stay below it; 0: any
 };
 
-/// Streams cut into samples, and the order in which an epoch takes them. Sample s of a stream has
-/// the tokens [s * length, (s + 1) * length] : `length` inputs and, shifted by one, their targets.
-/// So each token but the first is a target in exactly one sample. The order is a function of (seed,
-/// epoch, index), the same on every mesh.
+/// The samples of a data source in the order in which epochs take them. What sample `index` of an
+/// epoch is must not depend on who asks: so every mesh trains on the same batches.
 class Samples {
  public:
-  enum class Order { shuffled, sequential };
+  virtual ~Samples() = default;
 
-  /// UserError if there is no stream, or one without a single target, or a weight is not positive.
-  Samples(std::vector<Stream> streams, std::int64_t length, std::uint64_t seed, Order order);
+  virtual const std::vector<Field>& fields() const = 0;
+  /// Samples of one epoch.
+  virtual std::int64_t per_epoch() const = 0;
 
-  std::int64_t length() const { return length_; }
-  /// Samples of one epoch: the sum over streams of weight * samples, rounded (at least 1 each).
-  std::int64_t per_epoch() const { return per_epoch_; }
-  /// Tokens of all streams.
-  std::int64_t tokens() const;
-  /// Identifies streams, weights and length (not the order).
-  Digest digest() const;
-
-  /// Where a sample lies.
-  struct Sample {
-    int stream = 0;
-    std::int64_t number = 0;   ///< of the sample in its stream
-    std::int64_t begin = 0;    ///< its first token
-    std::int64_t targets = 0;  ///< of `length` at most; fewer at a stream's end
+  /// What a sample counts for: its targets, and the sum of their weights.
+  struct Count {
+    std::int64_t targets = 0;
+    double weight = 0;
   };
-  Sample at(std::int64_t epoch, std::int64_t index) const;
-  const Dataset& stream(int index) const {
-    return *streams_[static_cast<std::size_t>(index)].tokens;
-  }
+  virtual Count count(std::int64_t epoch, std::int64_t index) const = 0;
 
- private:
-  std::int64_t samples_of(const Stream& stream) const;
+  /// The part `box` of a field (an index into fields()); `out` takes it dense, row-major.
+  struct Part {
+    std::size_t field = 0;
+    const Interval* box = nullptr;  ///< one interval for each dim of the field
+    void* out = nullptr;            ///< zeroed; what stays zero need not be written
+  };
+  /// Reads parts of one sample. May be called from several threads at once; uses neither MPI nor
+  /// HDF5. UserError for content that is out of bounds, Error if a file cannot be read any more.
+  virtual void read(std::int64_t epoch, std::int64_t index, std::span<const Part> parts) const = 0;
 
-  std::vector<Stream> streams_;
-  std::vector<std::int64_t> first_;  // of each stream among an epoch's slots, and the end
-  std::int64_t length_;
-  std::uint64_t seed_;
-  Order order_;
-  std::int64_t per_epoch_ = 0;
+  /// Identifies content and how it is cut (not the order). Reads the data.
+  virtual Digest digest() const = 0;
+  /// How much there is in all, counted in unit().
+  virtual std::int64_t size() const = 0;
+  /// What targets are: "tokens", "samples".
+  virtual std::string unit() const = 0;
+  /// Targets of a sample at most.
+  virtual std::int64_t targets_per_sample() const = 0;
 };
 
-/// Throws UserError unless every stream holds one whole sample of `length` + 1 tokens; `key` names
-/// the deck key in the message.
-void check_long_enough(const std::vector<Stream>& streams, std::int64_t length, const char* key);
+/// Index of a field; Error if there is none of that name.
+std::size_t field_index(const Samples& samples, const std::string& name);
 
 }  // namespace tessera::data

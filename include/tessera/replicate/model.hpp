@@ -26,11 +26,20 @@ struct Batch {
   Tensor operator[](const std::string& name) const;  ///< Error if the model declared no such input
 };
 
-/// A tensor that the data gives in each micro-batch. The dim "batch" counts rows.
+/// A tensor that the data give in each micro-batch, i32 or f32. Its first dim, "batch", counts
+/// rows.
 struct InputSpec {
   std::string name;
   TensorSpec spec;
+  std::int64_t limit = 0;  ///< integers must stay below it; 0: any
 };
+
+/// Adds a number to the lines of training steps and validations: `sum`, a scalar that is, like the
+/// loss, a sum over the batch of weight x value, is divided by the sum of weights. Call it in
+/// Model::loss; in Mode::train it costs time in each step.
+void add_metric(Graph& graph, const std::string& name, Tensor sum);
+/// The name under which a section fetches a metric: kMetricPrefix + name.
+inline constexpr const char* kMetricPrefix = "metric/";
 
 /// What a model tells Tessera: its deck keys, its inputs and its loss. It never mentions ranks,
 /// layouts or MPI. A user's own model derives from it (tessera::App::add_model).
@@ -43,8 +52,9 @@ class Model {
   /// Checks the parsed keys; UserError that names the key.
   virtual void validate() const {}
 
-  /// Inputs for `rows` rows of `length` tokens. Default: tokens and targets i32 [batch, length],
-  /// weights f32 [batch, length] (0 for padding).
+  /// Inputs for `rows` rows of `length` tokens: fields of the data by name (src/data/README.md).
+  /// Default: tokens and targets i32 [batch, length], weights f32 [batch, length] (0 for padding).
+  /// Rows that fill up a batch are zero: "weights" must tell them apart.
   virtual std::vector<InputSpec> inputs(std::int64_t rows, std::int64_t length) const;
   /// Sum over the batch of weight x loss, a scalar (f32, or f64 in f64): the caller divides it by
   /// the step's global sum of weights.

@@ -38,8 +38,9 @@ struct SectionCount {
 /// micro; "lr", "step" (from 1) in update; "position" in sample; Feeds::step and micro in all.
 /// In `update` a gradient that is not finite leaves weights and slots as they were.
 /// Fetches: "loss" in micro (already times inverse_weight; partial: sum over ranks) and in eval
-/// (sum of weight x loss, partial); "grad_norm", "finite" (1 or 0) in update (replicated); "logits"
-/// [vocab], whole on every rank, in sample.
+/// (sum of weight x loss, partial), and so each metric ("metric/accuracy") where the model adds it;
+/// "grad_norm", "finite" (1 or 0) in update (replicated); "logits" [vocab], whole on every rank, in
+/// sample.
 class Task {
  public:
   Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& config);

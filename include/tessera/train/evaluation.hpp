@@ -6,15 +6,15 @@
 #include <optional>
 
 #include "tessera/data/samples.hpp"
+#include "tessera/train/progress.hpp"
 #include "tessera/train/session.hpp"
 #include "tessera/train/stops.hpp"
 
 namespace tessera::train {
 
 struct Evaluation {
-  double loss = 0;          ///< mean over tokens, in nats
-  std::int64_t tokens = 0;  ///< that counted
-  Stop stop = Stop::none;   ///< not none: it was interrupted and `loss` means nothing
+  ValidationRecord record;
+  Stop stop = Stop::none;  ///< not none: it was interrupted and the record means nothing
 };
 
 /// Mean loss over the validation samples in order, each once: all of them, or the first

@@ -17,8 +17,12 @@ struct Fed {
 };
 Fed take_batch(data::Loader& loader, const std::optional<data::Batch>& last);
 
-/// Gives a section its inputs of one micro-batch on all local ranks.
+/// Gives a section its inputs of one micro-batch on all local ranks; the loader was made for
+/// Session::inputs of this section.
 void set_inputs(const Session& session, const std::string& section,
                 const std::vector<data::TileData>& tiles);
+
+/// This process's shares of a section's metrics after it ran, as Session::metrics lists them.
+std::vector<double> metric_shares(const Session& session, const std::string& section);
 
 }  // namespace tessera::train

@@ -4,8 +4,13 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tessera::train {
+
+/// Numbers that a model adds to those of every model (replicate::add_metric), by name.
+using Metrics = std::vector<std::pair<std::string, double>>;
 
 /// What one optimizer step did.
 struct StepRecord {
@@ -14,17 +19,29 @@ struct StepRecord {
   double loss = 0;
   double grad_norm = 0;
   double lr = 0;
-  std::int64_t tokens = 0;  ///< since the start of training
-  bool skipped = false;     ///< not finite: the weights stayed as they were
+  Metrics metrics;
+  std::string unit = "tokens";  ///< what targets are
+  std::int64_t targets = 0;     ///< that counted since the start of training
+  bool skipped = false;         ///< not finite: the weights stayed as they were
   double step_seconds = 0;
-  double tokens_per_second = 0;
+  double targets_per_second = 0;
 
   /// A line of metrics.jsonl. What depends on time stands last, the rest is the same in a repeat.
   std::string to_json() const;
 };
 
-/// The line of an evaluation in metrics.jsonl.
-std::string validation_json(std::int64_t step, double loss, std::int64_t tokens, double seconds);
+/// What an evaluation found.
+struct ValidationRecord {
+  double loss = 0;  ///< mean over targets, in nats
+  Metrics metrics;
+  std::string unit = "tokens";
+  std::int64_t targets = 0;  ///< that counted
+
+  /// The line of an evaluation in metrics.jsonl.
+  std::string to_json(std::int64_t step, double seconds) const;
+  /// "validation loss 2.1  accuracy 0.4 over 1,024 tokens".
+  std::string to_string() const;
+};
 
 /// "3 h 12 min", "4 min 10 s", "9 s".
 std::string format_time(double seconds);

@@ -6,6 +6,7 @@
 
 #include "tessera/comm/collectives.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/loader.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/io/checkpoint.hpp"
 #include "tessera/runtime/executor.hpp"
@@ -33,8 +34,10 @@ struct Session {
   void say(const std::string& line) const;
   /// Sums a vector over all ranks; `values` has the sum over this process's local ranks.
   std::vector<double> sum(const std::vector<double>& values) const;
-  /// What each local rank holds of a micro-batch [rows, length] in a section.
-  std::vector<Box> input_boxes(const std::string& section) const;
+  /// A section's inputs and what each local rank holds of them.
+  std::vector<data::LoadedInput> inputs(const std::string& section) const;
+  /// Names of the metrics that a section gives besides the loss.
+  std::vector<std::string> metrics(const std::string& section) const;
   /// Variables that are saved, for reading and writing: all but gradients, or weights and other
   /// state without optimizer slots.
   std::vector<io::LoadedTensor> loaded_tensors(bool with_slots) const;

@@ -14,9 +14,9 @@ namespace tessera::train {
 
 /// Where a run stands, besides its variables. Saved in each checkpoint.
 struct RunState {
-  std::int64_t step = 0;    ///< optimizer steps done
-  std::int64_t tokens = 0;  ///< that counted in them
-  data::Position position;  ///< of the next batch
+  std::int64_t step = 0;     ///< optimizer steps done
+  std::int64_t targets = 0;  ///< that counted in them
+  data::Position position;   ///< of the next batch
   double best_validation = std::numeric_limits<double>::infinity();
   /// The evaluation that belongs to this step was interrupted: a resumed run begins with it.
   bool evaluation_due = false;

@@ -68,7 +68,6 @@ class Trainer {
   io::RunFolder* folder_;  // on rank 0 only
   std::string checkpoints_;
   data::Loader loader_;
-  std::shared_ptr<const data::Samples> validation_;
   std::optional<data::Batch> batch_;
   std::optional<io::MetricsFile> metrics_;
   Progress progress_;
@@ -79,7 +78,8 @@ class Trainer {
   double last_save_ = 0;
   double last_touch_ = 0;
   std::string saved_file_;
-  std::vector<double> loss_shares_;  // of the local ranks in this step
+  std::vector<double> loss_shares_;    // of the local ranks in this step
+  std::vector<double> metric_shares_;  // of this process in this step
 };
 
 }  // namespace tessera::train

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tessera/data/samples.hpp"
+#include "tessera/data/token_samples.hpp"
 
 #include <map>
 #include <set>
@@ -18,12 +18,12 @@ DatasetPtr tokens(std::int64_t size, const std::string& name = "ids") {
 }
 
 using Key = std::pair<int, std::int64_t>;
-std::map<Key, int> counts_of(const Samples& samples, std::int64_t first_epoch,
+std::map<Key, int> counts_of(const TokenSamples& samples, std::int64_t first_epoch,
                              std::int64_t epochs) {
   std::map<Key, int> counts;
   for (std::int64_t epoch = first_epoch; epoch < first_epoch + epochs; ++epoch)
     for (std::int64_t i = 0; i < samples.per_epoch(); ++i) {
-      const Samples::Sample sample = samples.at(epoch, i);
+      const TokenSamples::Sample sample = samples.at(epoch, i);
       ++counts[{sample.stream, sample.number}];
     }
   return counts;
@@ -32,11 +32,11 @@ std::map<Key, int> counts_of(const Samples& samples, std::int64_t first_epoch,
 TEST_CASE("Each token but the first is a target exactly once in an epoch") {
   for (const std::int64_t length : {1, 3, 8})
     for (std::int64_t size = 2; size < 40; ++size)
-      for (const auto order : {Samples::Order::shuffled, Samples::Order::sequential}) {
-        const Samples samples({{tokens(size)}}, length, 1, order);
+      for (const auto order : {Order::Kind::shuffled, Order::Kind::sequential}) {
+        const TokenSamples samples({{tokens(size)}}, length, 1, order);
         std::vector<int> targets(static_cast<std::size_t>(size));
         for (std::int64_t i = 0; i < samples.per_epoch(); ++i) {
-          const Samples::Sample sample = samples.at(3, i);
+          const TokenSamples::Sample sample = samples.at(3, i);
           REQUIRE(sample.targets >= 1);
           REQUIRE(sample.targets <= length);
           for (std::int64_t t = 0; t < sample.targets; ++t)
@@ -50,14 +50,14 @@ TEST_CASE("Each token but the first is a target exactly once in an epoch") {
 
 TEST_CASE("Sequential order is the order of the text; shuffled orders differ by epoch and seed") {
   const std::vector<Stream> streams = {{tokens(41)}, {tokens(21)}};
-  const Samples sequential(streams, 10, 1, Samples::Order::sequential);
+  const TokenSamples sequential(streams, 10, 1, Order::Kind::sequential);
   REQUIRE(sequential.per_epoch() == 6);
   for (std::int64_t i = 0; i < 6; ++i) {
     CHECK(sequential.at(5, i).stream == (i < 4 ? 0 : 1));
     CHECK(sequential.at(5, i).begin == (i < 4 ? i : i - 4) * 10);
   }
   const auto order = [](std::uint64_t seed, std::int64_t epoch) {
-    const Samples samples({{tokens(1001)}}, 10, seed, Samples::Order::shuffled);
+    const TokenSamples samples({{tokens(1001)}}, 10, seed, Order::Kind::shuffled);
     std::vector<std::int64_t> numbers;
     for (std::int64_t i = 0; i < samples.per_epoch(); ++i)
       numbers.push_back(samples.at(epoch, i).number);
@@ -71,7 +71,7 @@ TEST_CASE("Sequential order is the order of the text; shuffled orders differ by 
 TEST_CASE("Weights count passes through a stream, spread evenly over epochs") {
   const std::vector<Stream> streams = {
       {tokens(101), 1}, {tokens(51), 3}, {tokens(201), 0.5}, {tokens(71), 1.3}};
-  const Samples samples(streams, 10, 7, Samples::Order::shuffled);
+  const TokenSamples samples(streams, 10, 7, Order::Kind::shuffled);
   CHECK(samples.per_epoch() == 10 + 15 + 10 + 9);
 
   for (const std::int64_t epoch : {0, 1, 4}) {
@@ -97,7 +97,7 @@ TEST_CASE("Weights count passes through a stream, spread evenly over epochs") {
 }
 
 TEST_CASE("Streams are mixed, not taken one after the other") {
-  const Samples samples({{tokens(1001)}, {tokens(1001)}}, 10, 7, Samples::Order::shuffled);
+  const TokenSamples samples({{tokens(1001)}, {tokens(1001)}}, 10, 7, Order::Kind::shuffled);
   int first_half = 0;
   for (std::int64_t i = 0; i < 100; ++i) first_half += samples.at(0, i).stream == 0;
   CHECK(first_half > 30);
@@ -106,7 +106,7 @@ TEST_CASE("Streams are mixed, not taken one after the other") {
 
 TEST_CASE("The digest names streams, weights and length") {
   const auto digest = [](std::vector<Stream> streams, std::int64_t length) {
-    return Samples(std::move(streams), length, 1, Samples::Order::shuffled).digest();
+    return TokenSamples(std::move(streams), length, 1, Order::Kind::shuffled).digest();
   };
   const Digest plain = digest({{tokens(50)}, {tokens(60)}}, 8);
   CHECK(plain == digest({{tokens(50, "another name")}, {tokens(60)}}, 8));
@@ -119,7 +119,7 @@ TEST_CASE("The digest names streams, weights and length") {
 TEST_CASE("What cannot be cut into samples is refused by name") {
   const auto make = [](std::vector<Stream> streams, std::int64_t length) {
     return message_of<UserError>(
-        [&] { Samples(std::move(streams), length, 1, Samples::Order::shuffled); });
+        [&] { TokenSamples(std::move(streams), length, 1, Order::Kind::shuffled); });
   };
   CHECK(contains(make({}, 4), "data.path"));
   CHECK(contains(make({{tokens(1, "tiny.txt")}}, 4), "'tiny.txt' holds 1 tokens"));

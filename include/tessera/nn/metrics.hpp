@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "tessera/graph/graph.hpp"
+
+namespace tessera::nn {
+
+/// 1 (f32) for each row whose label's logit is none less than any other, else 0. logits [rows…,
+/// classes], the classes last, labels i32 [rows…]; no logits are gathered where classes are cut. No
+/// gradient.
+Tensor correct(Tensor logits, Tensor labels);
+
+}  // namespace tessera::nn
