@@ -11,6 +11,7 @@
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/embedding.hpp"
 #include "tessera/ops/positions.hpp"
+#include "tessera/ops/reduce.hpp"
 #include "tessera/ops/shape_ops.hpp"
 #include "tessera/ops/softmax_cross_entropy.hpp"
 
@@ -73,6 +74,7 @@ void Transformer::describe(config::Schema& schema) {
   schema.add("model.z_loss", c.z_loss, "factor of the squared log-sum-exp in the loss")
       .range(0, 1000);
   schema.add("model.epsilon", c.epsilon, "added to the variance in norms").range(0, 1);
+  nn::describe(schema, c.moe);
 }
 
 void Transformer::validate() const {
@@ -87,6 +89,7 @@ void Transformer::validate() const {
              c.head_size(), "; set model.d_kv to an even number");
   check_user(c.positions != "sinusoid" || c.d_model % 2 == 0,
              "model.positions = sinusoid needs an even model.d_model, found ", c.d_model);
+  nn::validate(c.moe);
 }
 
 Tensor Transformer::table(Graph& graph, DType dtype) const {
@@ -120,7 +123,8 @@ Tensor Transformer::embed(Graph& graph, const replicate::Batch& batch) const {
                                                   .batch_total = batch.total_rows});
 }
 
-Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch) const {
+Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
+                          std::vector<Tensor>& losses) const {
   const TransformerConfig& c = config_;
   Graph& graph = x.graph();
   const Graph::Scope scope(graph, "layer_" + std::to_string(layer));
@@ -152,19 +156,30 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch) co
   const auto form = feed_forward_kind(c.activation);
   {
     const Graph::Scope part(graph, "ffn");
-    branch = nn::feed_forward(
-        middle, "d_model", {"d_ff", c.d_ff},
-        {.activation = form.activation, .gated = form.gated, .bias = c.bias, .output_gain = gain});
+    const nn::FeedForwardOptions feed_forward{
+        .activation = form.activation, .gated = form.gated, .bias = c.bias, .output_gain = gain};
+    if (has_experts(layer)) {
+      const auto experts = nn::moe(middle, "d_model", {"d_ff", c.d_ff}, c.moe,
+                                   {.feed_forward = feed_forward,
+                                    .train = batch.mode == replicate::Mode::train,
+                                    .seed = batch.seed,
+                                    .total_rows = batch.total_rows});
+      branch = {experts.value, {}};
+      if (experts.loss) losses.push_back(experts.loss);
+    } else {
+      branch = nn::feed_forward(middle, "d_model", {"d_ff", c.d_ff}, feed_forward);
+    }
   }
   residual.name = "ffn_output_dropout";
   return nn::residual(x, branch, residual);
 }
 
-Tensor Transformer::project(Graph& graph, const replicate::Batch& batch) const {
+Tensor Transformer::project(Graph& graph, const replicate::Batch& batch,
+                            std::vector<Tensor>& losses) const {
   const TransformerConfig& c = config_;
   Tensor x = embed(graph, batch);
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    x = block(x, static_cast<int>(layer), batch);
+    x = block(x, static_cast<int>(layer), batch, losses);
   x = nn::norm(x, "d_model", c.norm == "rms" ? nn::Norm::rms : nn::Norm::layer, c.bias, c.epsilon,
                "final_norm");
   const Dim width{"d_model", c.d_model}, vocab{"vocab", c.vocab};
@@ -177,17 +192,24 @@ Tensor Transformer::project(Graph& graph, const replicate::Batch& batch) const {
 }
 
 Tensor Transformer::loss(Graph& graph, const replicate::Batch& batch) {
+  std::vector<Tensor> losses;
   const Tensor entropy = ops::softmax_cross_entropy(
-      project(graph, batch), batch["targets"],
+      project(graph, batch, losses), batch["targets"],
       // Validation measures the plain cross-entropy.
       batch.mode == replicate::Mode::train
           ? ops::CrossEntropyOptions{.smoothing = config_.label_smoothing, .z_loss = config_.z_loss}
           : ops::CrossEntropyOptions{});
-  return nn::weighted_sum(entropy, batch["weights"]);
+  const Tensor sum = nn::weighted_sum(entropy, batch["weights"]);
+  if (losses.empty()) return sum;
+  // Times the weights' sum, by which the caller divides.
+  const Tensor gates = ops::multiply(
+      ops::add_n(losses), ops::cast(ops::reduce_sum(batch["weights"], Shape{}), sum.dtype()));
+  return ops::add(sum, ops::cast(gates, sum.dtype()));
 }
 
 Tensor Transformer::logits(Graph& graph, const replicate::Batch& batch) {
-  return ops::cast(project(graph, batch), nn::weight_dtype(batch.dtype));
+  std::vector<Tensor> losses;
+  return ops::cast(project(graph, batch, losses), nn::weight_dtype(batch.dtype));
 }
 
 }  // namespace tessera::models

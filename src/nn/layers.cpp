@@ -37,7 +37,8 @@ Tensor project(Tensor x, const std::vector<std::string>& summed, const std::vect
   for (const auto& name : summed) inner.push_back(x.shape()[x.shape().index_of(name)]);
   for (const auto& dim : x.shape())
     if (std::find(summed.begin(), summed.end(), dim.name) == summed.end()) kept.push_back(dim);
-  outer = inner;
+  for (const auto& name : options.experts) outer.push_back(x.shape()[x.shape().index_of(name)]);
+  outer.insert(outer.end(), inner.begin(), inner.end());
   outer.insert(outer.end(), fresh.begin(), fresh.end());
   kept.insert(kept.end(), fresh.begin(), fresh.end());
   const Tensor w =
@@ -46,8 +47,11 @@ Tensor project(Tensor x, const std::vector<std::string>& summed, const std::vect
 }
 
 Tensor bias_of(Tensor x, const std::vector<Dim>& fresh, const DenseOptions& options) {
-  return weight(x.graph(), options.name + "_bias", Shape(fresh), x.dtype(),
-                Initializer::constant(0), false);
+  std::vector<Dim> dims;
+  for (const auto& name : options.experts) dims.push_back(x.shape()[x.shape().index_of(name)]);
+  dims.insert(dims.end(), fresh.begin(), fresh.end());
+  return weight(x.graph(), options.name + "_bias", Shape(dims), x.dtype(), Initializer::constant(0),
+                false);
 }
 
 }  // namespace
@@ -83,12 +87,12 @@ Branch feed_forward(Tensor x, const std::string& axis, const Dim& hidden,
   Tensor h;
   if (options.gated) {
     const auto projected = [&](const std::string& name) {
-      return project(x, {axis}, {hidden}, {.name = name});
+      return project(x, {axis}, {hidden}, {.name = name, .experts = options.experts});
     };
     std::vector<Tensor> inputs{projected("gate"), projected("up")};
     if (options.bias)
       for (const char* name : {"gate", "up"})
-        inputs.push_back(bias_of(x, {hidden}, {.name = name}));
+        inputs.push_back(bias_of(x, {hidden}, {.name = name, .experts = options.experts}));
     h = ops::pointwise1(inputs,
                         [&](std::span<const ops::Value> in) {
                           const bool bias = in.size() == 4;
@@ -99,10 +103,13 @@ Branch feed_forward(Tensor x, const std::string& axis, const Dim& hidden,
                         {.shape = inputs[0].shape(), .dtypes = {x.dtype()}, .name = "gated"});
   } else {
     h = dense(x, {axis}, {hidden},
-              {.name = "up", .bias = options.bias, .activation = options.activation});
+              {.name = "up",
+               .bias = options.bias,
+               .activation = options.activation,
+               .experts = options.experts});
   }
   const Dim out = x.shape()[x.shape().index_of(axis)];
-  const DenseOptions down{.name = "down", .gain = options.output_gain};
+  const DenseOptions down{.name = "down", .gain = options.output_gain, .experts = options.experts};
   return {project(h, {hidden.name}, {out}, down),
           options.bias ? bias_of(h, {out}, down) : Tensor()};
 }

@@ -8,25 +8,37 @@
 namespace tessera::ops {
 namespace {
 
+using Names = std::vector<std::pair<std::string, std::string>>;
+
 class Rename : public Operation {
  public:
-  Rename(std::string from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
+  explicit Rename(Names names) : names_(std::move(names)) {}
   std::string type() const override { return "rename"; }
-  Attributes attributes() const override { return {{"from", from_}, {"to", to_}}; }
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
-    return {{inputs[0].shape.renamed(from_, to_), inputs[0].dtype}};
+  Attributes attributes() const override {
+    Attributes attributes;
+    for (const auto& [from, to] : names_) attributes.set(from, to);
+    return attributes;
   }
+  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<Tensor> gradient(std::span<const Tensor>, std::span<const Tensor>,
                                std::span<const Tensor> output_gradients) const override {
-    return {rename(output_gradients[0], to_, from_)};
+    Names back = names_;
+    for (auto& [from, to] : back) std::swap(from, to);
+    return {rename(output_gradients[0], back)};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override;
   void lower(program::Emitter& emitter) const override { emitter.alias(0, 0); }
 
  private:
-  std::string from_;
-  std::string to_;
+  Names names_;
 };
+
+std::vector<TensorSpec> Rename::infer(std::span<const TensorSpec> inputs) const {
+  std::vector<Dim> dims = inputs[0].shape.dims();
+  for (const auto& [from, to] : names_)
+    dims[static_cast<std::size_t>(inputs[0].shape.index_of(from))].name = to;
+  return {{Shape(std::move(dims)), inputs[0].dtype}};
+}
 
 std::vector<Strategy> Rename::strategies(const StrategyContext& context) const {
   // Dims keep their places, so every state does.
@@ -41,10 +53,14 @@ std::vector<Strategy> Rename::strategies(const StrategyContext& context) const {
 
 }  // namespace
 
-Tensor rename(Tensor x, const std::string& from, const std::string& to) {
+Tensor rename(Tensor x, const Names& names) {
   install();
+  return x.graph().add1(std::make_shared<Rename>(names), {x});
+}
+
+Tensor rename(Tensor x, const std::string& from, const std::string& to) {
   if (from == to) return x;
-  return x.graph().add1(std::make_shared<Rename>(from, to), {x});
+  return rename(x, {{from, to}});
 }
 
 }  // namespace tessera::ops

@@ -8,19 +8,6 @@
 namespace tessera::test {
 namespace {
 
-models::TransformerConfig config(std::int64_t vocab) {
-  models::TransformerConfig config;
-  config.layers = 2;
-  config.d_model = 6;
-  config.d_ff = 7;
-  config.heads = 3;
-  config.d_kv = 2;
-  config.vocab = vocab;
-  config.max_length = SmallTraining::kLength;
-  config.dropout = 0.2;
-  return config;
-}
-
 Values random_rows(int step, std::int64_t vocab) {
   std::mt19937 random(static_cast<unsigned>(step));
   Values rows;
@@ -46,8 +33,21 @@ void set_inputs(runtime::Executor& executor, const std::string& section, const V
 
 }  // namespace
 
-SmallTraining::SmallTraining(DType dtype, std::int64_t vocab)
-    : vocab_(vocab), model_(config(vocab)) {
+models::TransformerConfig SmallTraining::config(std::int64_t vocab) {
+  models::TransformerConfig config;
+  config.layers = 2;
+  config.d_model = 6;
+  config.d_ff = 7;
+  config.heads = 3;
+  config.d_kv = 2;
+  config.vocab = vocab;
+  config.max_length = kLength;
+  config.dropout = 0.2;
+  return config;
+}
+
+SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& config)
+    : vocab_(config.vocab), model_(config) {
   optim::OptimConfig optim;
   optim.lr = 0.01;
   optim.clip_norm = 0.5;

@@ -15,7 +15,10 @@ class SmallTraining {
  public:
   static constexpr std::int64_t kBatch = 6, kLength = 5;
 
-  explicit SmallTraining(DType dtype, std::int64_t vocab = 11);
+  explicit SmallTraining(DType dtype, std::int64_t vocab = 11)
+      : SmallTraining(dtype, config(vocab)) {}
+  SmallTraining(DType dtype, const models::TransformerConfig& config);
+  static models::TransformerConfig config(std::int64_t vocab);
 
   const replicate::Task& task() const { return *task_; }
   program::Program compile(const std::string& mesh, const std::string& rules,

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "tessera/nn/moe.hpp"
 #include "tessera/replicate/model.hpp"
 
 namespace tessera::models {
@@ -28,6 +30,7 @@ struct TransformerConfig {
   double label_smoothing = 0;
   double z_loss = 0;
   double epsilon = 1e-5;
+  nn::MoeConfig moe;
 
   std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   std::int64_t head_size() const { return d_kv > 0 ? d_kv : d_model / heads; }
@@ -37,7 +40,7 @@ struct TransformerConfig {
 /// Is All You Need"; Radford et al., "Language Models are Unsupervised Multitask Learners").
 ///
 /// Dims: batch, length, d_model, heads, group (queries of one key head, if kv_heads < heads), d_kv,
-/// d_ff, vocab, max_length (of the table of positions).
+/// d_ff, vocab, max_length (of the table of positions); with experts those of nn::moe.
 class Transformer : public replicate::Model {
  public:
   Transformer() = default;
@@ -53,9 +56,15 @@ class Transformer : public replicate::Model {
 
  private:
   Tensor embed(Graph& graph, const replicate::Batch& batch) const;
-  Tensor block(Tensor x, int layer, const replicate::Batch& batch) const;
+  /// Losses of experts' gates, to be added to the mean loss, go to `losses`.
+  Tensor block(Tensor x, int layer, const replicate::Batch& batch,
+               std::vector<Tensor>& losses) const;
+  /// Whether a layer's feed-forward part has experts.
+  bool has_experts(std::int64_t layer) const {
+    return config_.moe.experts > 0 && (layer + 1) % config_.moe.every == 0;
+  }
   /// Next-token logits in the activations' dtype.
-  Tensor project(Graph& graph, const replicate::Batch& batch) const;
+  Tensor project(Graph& graph, const replicate::Batch& batch, std::vector<Tensor>& losses) const;
   Tensor table(Graph& graph, DType dtype) const;
 
   TransformerConfig config_;

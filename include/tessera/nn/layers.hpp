@@ -21,6 +21,8 @@ struct DenseOptions {
   bool bias = false;
   Activation activation = Activation::none;
   double gain = 1;  ///< see fan_in_normal
+  /// Dims of x that weight and bias have first and the result keeps: one projection for each.
+  std::vector<std::string> experts = {};
 };
 
 /// activation(x W + b): sums over the dims `summed` of x (which W has, too) and gives `fresh` new
@@ -41,6 +43,7 @@ struct FeedForwardOptions {
   bool gated = false;
   bool bias = false;
   double output_gain = 1;
+  std::vector<std::string> experts = {};  ///< see DenseOptions
 };
 
 /// x W_up through the activation, then W_down: variables up, (gate,) down under the open scopes.

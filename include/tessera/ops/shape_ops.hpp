@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tessera/graph/graph.hpp"
 
@@ -12,6 +14,9 @@ namespace tessera::ops {
 /// x with dim `from` called `to`. Where the layout's rules place the two names differently, the
 /// planner moves the tensor: a slice, all_gather or all_to_all.
 Tensor rename(Tensor x, const std::string& from, const std::string& to);
+/// The same for several dims at once, so that a cut passes from one of them to another: where the
+/// rules cut `batch` before and `experts` after on the same mesh dim, by one all_to_all.
+Tensor rename(Tensor x, const std::vector<std::pair<std::string, std::string>>& names);
 /// The elements in row-major order under other dims: splits a dim into several or merges
 /// neighbours. UserError if the sizes differ. A cut on the outermost of the dims that change passes
 /// where its borders are the same before and after; other cuts of such dims are gathered first.

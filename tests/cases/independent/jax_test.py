@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Loss and one SGD step of the Transformer against a program in JAX that shares nothing with
+"""Loss and one SGD step of the Transformer, plain and with experts, against a program in JAX that shares nothing with
 Tessera but the checkpoint, which it reads with h5py. CPU, float64."""
 
 import json
@@ -46,6 +46,12 @@ dtype = f64
 [layout]
 rules = batch:batch, vocab:model, d_ff:model, heads:model
 """
+EXPERTS, BALANCE, Z_LOSS, PLACES = 3, 0.3, 0.05, 4
+EXPERT_KEYS = [
+    f"--model.moe.experts={EXPERTS}", f"--model.moe.balance={BALANCE}",
+    f"--model.moe.z_loss={Z_LOSS}", "--model.moe.capacity=0.5", "--model.moe.every=2",
+    "--layout.rules=batch:batch, vocab:model, d_ff:model, heads:model, experts:batch",
+]
 
 
 def weights(path):
@@ -81,15 +87,46 @@ def feed_forward(x, scope, w):
     return h @ w[f"{scope}/down"] + w[f"{scope}/down_bias"]
 
 
-def loss(w, tokens, targets):
+def experts(x, scope, w, choices):
+    """Every expert computes every token; masks say whose results count. Returns the layer's result
+    and the gate's part of the loss."""
+    logits = x @ w[f"{scope}/gate"]
+    p = jax.nn.softmax(logits, -1)
+    order = jnp.argsort(-logits, -1)
+    shares = jnp.take_along_axis(p, order[..., :choices], -1)
+    if choices > 1:
+        shares = shares / shares.sum(-1, keepdims=True)
+    h = jax.nn.gelu(jnp.einsum("bld,edh->bleh", x, w[f"{scope}/up"]), approximate=False)
+    results = jnp.einsum("bleh,ehd->bled", h, w[f"{scope}/down"])
+    y, taken, dropped = 0.0, jnp.zeros((BATCH, EXPERTS), int), 0
+    for choice in range(choices):
+        wanted = jax.nn.one_hot(order[..., choice], EXPERTS, dtype=int)
+        rank = jnp.cumsum(wanted, 1) - 1 + taken[:, None, :]
+        kept = wanted * (rank < PLACES)
+        dropped += (wanted - kept).sum()
+        taken = taken + wanted.sum(1)
+        y = y + jnp.einsum("ble,bled->bld", kept * shares[..., choice, None], results)
+    assert dropped > 0, "no token without a place"
+    first = jax.nn.one_hot(order[..., 0], EXPERTS).mean((0, 1))
+    gates = BALANCE * EXPERTS * (first * p.mean((0, 1))).sum()
+    return y, gates + Z_LOSS * (jax.nn.logsumexp(logits, -1) ** 2).mean()
+
+
+def loss(w, tokens, targets, choices=0):
+    gates = 0.0
     x = w["embedding"][tokens] + w["positions"][: tokens.shape[1]]
     for i in range(LAYERS):
         layer = f"layer_{i}"
         x = x + attention(norm(x, f"{layer}/attention_norm", w), f"{layer}/attention", w)
-        x = x + feed_forward(norm(x, f"{layer}/ffn_norm", w), f"{layer}/ffn", w)
+        middle = norm(x, f"{layer}/ffn_norm", w)
+        if f"{layer}/ffn/gate" in w:
+            y, part = experts(middle, f"{layer}/ffn", w, choices)
+            x, gates = x + y, gates + part
+        else:
+            x = x + feed_forward(middle, f"{layer}/ffn", w)
     logits = norm(x, "final_norm", w) @ w["output"]
     chosen = jnp.take_along_axis(jax.nn.log_softmax(logits, -1), targets[..., None], -1)
-    return -chosen.mean()
+    return gates - chosen.mean()
 
 
 def run(place, name, ranks, *settings):
@@ -114,11 +151,19 @@ def main():
             file.attrs["vocab"] = VOCAB
         tokens = jnp.asarray(ids[:-1].reshape(BATCH, LENGTH), int)
         targets = jnp.asarray(ids[1:].reshape(BATCH, LENGTH), int)
-        for ranks, mesh in [(1, "batch:1,model:1"), (2, "batch:1,model:2"), (2, "batch:2,model:1")]:
-            first, _ = run(place, f"first{mesh}", ranks, f"--mesh.shape={mesh}", "--train.steps=0")
-            after, losses = run(place, f"step{mesh}", ranks, f"--mesh.shape={mesh}")
+        for ranks, mesh, choices in [
+            (1, "batch:1,model:1", 0), (2, "batch:1,model:2", 0), (2, "batch:2,model:1", 0),
+            (1, "batch:1,model:1", 1), (2, "batch:2,model:1", 1),
+            (1, "batch:1,model:1", 2), (2, "batch:2,model:1", 2), (2, "batch:1,model:2", 2),
+        ]:
+            settings = [f"--mesh.shape={mesh}"]
+            if choices > 0:
+                settings += [*EXPERT_KEYS, f"--model.moe.choices={choices}"]
+            name = f"{mesh}_{choices}"
+            first, _ = run(place, f"first{name}", ranks, *settings, "--train.steps=0")
+            after, losses = run(place, f"step{name}", ranks, *settings)
             w = weights(first)
-            expected, slopes = jax.value_and_grad(loss)(w, tokens, targets)
+            expected, slopes = jax.value_and_grad(loss)(w, tokens, targets, choices)
             error = abs(losses[0] - float(expected)) / float(expected)
             assert error < 1e-12, f"{mesh}: loss {losses[0]} for {float(expected)}"
             worst = 0.0
@@ -131,7 +176,7 @@ def main():
                 # A bias of all keys shifts all scores of a query alike: its gradient is zero.
                 assert moved > 1e-9 or name.endswith("key_bias"), f"{name} has no gradient to check"
             assert worst < 1e-12, f"{mesh}: weights differ by {worst}"
-            print(f"{mesh}: loss {losses[0]:.12f}, weights after a step within {worst:.1e}")
+            print(f"{mesh}, {choices} experts: loss {losses[0]:.12f}, weights after a step within {worst:.1e}")
 
 
 if __name__ == "__main__":
