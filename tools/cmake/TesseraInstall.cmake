@@ -10,7 +10,7 @@ install(TARGETS tessera_lib EXPORT TesseraTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(DIRECTORY include/tessera DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "*.hpp" PATTERN "README.md")
 install(EXPORT TesseraTargets NAMESPACE Tessera:: DESTINATION "${package}")
 
 configure_package_config_file(tools/cmake/TesseraConfig.cmake.in

@@ -5,6 +5,8 @@ its own model with its own operation."""
 import json
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -76,6 +78,38 @@ class Outside(unittest.TestCase):
         plan = json.loads(run(self.program, "plan", deck, "--mesh.shape=ranks:4",
                               "--layout.rules=batch:ranks", "--json"))
         self.assertEqual(plan["parameters"], 2 * 256 * 32)
+
+    def test_the_newcomers_page(self):
+        """Whatever include/tessera/README.md says to type is typed here."""
+        page = (self.prefix / "include" / "tessera" / "README.md").read_text()
+        blocks = {kind: text for kind, text in
+                  re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)}
+        folder = self.folder / "page"
+        folder.mkdir()
+        for kind, name in [("cpp", "two_layers.cpp"), ("cmake", "CMakeLists.txt"),
+                           ("ini", "two_layers.ini")]:
+            (folder / name).write_text(blocks[kind])
+        lines = [line for line in blocks["cpp"].splitlines() if line and line[0] != "#"]
+        self.assertLessEqual(len(lines), 40)
+        run("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.prefix}", cwd=folder)
+        run("cmake", "--build", "build", cwd=folder)
+        commands = [shlex.split(line) for line in blocks["sh"].splitlines()]
+        self.assertEqual([command[2] for command in commands], ["1", "2", "2", "4"])
+        losses = {}
+        for command in commands:
+            run(MPIEXEC, *command[1:], cwd=folder)
+            name = command[-1] if command[-1].startswith("--run.dir") else command[6]
+            metrics = folder / name.removeprefix("--run.dir=") / "metrics.jsonl"
+            rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+            losses[name] = [row["loss"] for row in rows if "grad_norm" in row]
+        whole = losses["--run.dir=one"]
+        self.assertEqual(len(whole), 40)
+        self.assertLess(whole[-1], whole[0] - 1)
+        for other in losses.values():
+            self.assert_close(whole, other)
+        plan = run(folder / "build" / "two_layers", "plan", "two_layers.ini", "--mesh.shape=data:8",
+                   "--layout.rules=batch:data", "--explain=first", cwd=folder)
+        self.assertIn("first", plan)
 
 
 if __name__ == "__main__":
