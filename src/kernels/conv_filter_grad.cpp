@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/conv_host.hpp"
 #include "kernels/isa/depthwise.hpp"
-#include "tessera/kernels/gemm.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -150,20 +149,6 @@ class FilterGradient {
   std::vector<std::int64_t> a_row_, c_row_;
 };
 
-template <class T>
-void filter_grad(const device::Exec& exec, const ConvPlan& plan, void* workspace) {
-  if (is_matrix_product(plan)) {
-    Gemm<T> product;
-    product.transpose_a = true;
-    product.m = plan.in, product.n = plan.out, product.k = plan.batch * volume(plan.y);
-    product.a = static_cast<const T*>(plan.a), product.lda = plan.in;
-    product.b = static_cast<const T*>(plan.b), product.ldb = plan.out;
-    product.c = static_cast<T*>(plan.result), product.ldc = plan.out;
-    return gemm(exec, product);
-  }
-  FilterGradient<T>(plan, workspace).run();
-}
-
 }  // namespace
 
 void conv_filter_grad_host(const device::Exec& exec, const ConvPlan& plan, void* workspace) {
@@ -175,8 +160,9 @@ void conv_filter_grad_host(const device::Exec& exec, const ConvPlan& plan, void*
   }
   if (plan.in == 1 && plan.out == 1 && plan.groups > 1)
     return TESSERA_ISA_CALL(depthwise_filter_grad)(plan);
-  if (plan.element == kElementF64) return filter_grad<double>(exec, plan, workspace);
-  filter_grad<float>(exec, plan, workspace);
+  if (has_one_tap(plan)) return one_tap_filter_grad(exec, plan, workspace);
+  if (plan.element == kElementF64) return FilterGradient<double>(plan, workspace).run();
+  FilterGradient<float>(plan, workspace).run();
 }
 
 }  // namespace tessera::kernels

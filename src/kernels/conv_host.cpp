@@ -2,7 +2,6 @@
 #include "kernels/conv_host.hpp"
 
 #include "kernels/isa/depthwise.hpp"
-#include "tessera/kernels/gemm.hpp"
 
 namespace tessera::kernels {
 namespace {
@@ -155,23 +154,8 @@ class Correlation {
   std::vector<std::int64_t> a_row_, c_row_, dense_row_;
 };
 
-/// C = A op(B) in one product.
 template <class T>
-void multiply_matrices(const device::Exec& exec, const ConvPlan& plan, bool transposed) {
-  Gemm<T> product;
-  product.transpose_b = transposed;
-  product.m = plan.batch * volume(plan.y);
-  product.n = transposed ? plan.in : plan.out;
-  product.k = transposed ? plan.out : plan.in;
-  product.a = static_cast<const T*>(plan.a), product.lda = product.k;
-  product.b = static_cast<const T*>(plan.b), product.ldb = plan.out;
-  product.c = static_cast<T*>(plan.result), product.ldc = product.n;
-  gemm(exec, product);
-}
-
-template <class T>
-void forward(const device::Exec& exec, const ConvPlan& plan, void* memory) {
-  if (is_matrix_product(plan)) return multiply_matrices<T>(exec, plan, false);
+void forward(const ConvPlan& plan, void* memory) {
   Workspace workspace(memory);
   Axis axes[kSpace];
   std::int64_t low[kSpace], high[kSpace], extent[kSpace];
@@ -198,8 +182,7 @@ void forward(const device::Exec& exec, const ConvPlan& plan, void* memory) {
 /// Elements of x with equal remainders by the strides meet the same taps: each such phase is a
 /// correlation of stride 1.
 template <class T>
-void input_grad(const device::Exec& exec, const ConvPlan& plan, void* memory) {
-  if (is_matrix_product(plan)) return multiply_matrices<T>(exec, plan, true);
+void input_grad(const ConvPlan& plan, void* memory) {
   Workspace workspace(memory);
   std::int64_t low[kSpace], high[kSpace], extent[kSpace];
   for (int d = 0; d < kSpace; ++d) {
@@ -254,26 +237,18 @@ bool is_depthwise(const ConvPlan& plan) {
 
 }  // namespace
 
-bool is_matrix_product(const ConvPlan& plan) {
-  bool result =
-      plan.groups == 1 && plan.element == plan.result_element && plan.element != kElementBf16;
-  for (int d = 0; d < kSpace; ++d) {
-    result = result && plan.taps[d] == 1 && plan.stride[d] == 1 && plan.base[d] == 0 &&
-             plan.x[d] == plan.y[d];
-  }
-  return result;
-}
-
 void conv_host(const device::Exec& exec, const ConvPlan& plan, void* workspace) {
   if (is_depthwise(plan)) return TESSERA_ISA_CALL(depthwise_forward)(plan);
-  if (plan.element == kElementF64) return forward<double>(exec, plan, workspace);
-  forward<float>(exec, plan, workspace);
+  if (has_one_tap(plan)) return one_tap_forward(exec, plan, workspace);
+  if (plan.element == kElementF64) return forward<double>(plan, workspace);
+  forward<float>(plan, workspace);
 }
 
 void conv_input_grad_host(const device::Exec& exec, const ConvPlan& plan, void* workspace) {
   if (is_depthwise(plan)) return TESSERA_ISA_CALL(depthwise_input_grad)(plan);
-  if (plan.element == kElementF64) return input_grad<double>(exec, plan, workspace);
-  input_grad<float>(exec, plan, workspace);
+  if (has_one_tap(plan)) return one_tap_input_grad(exec, plan, workspace);
+  if (plan.element == kElementF64) return input_grad<double>(plan, workspace);
+  input_grad<float>(plan, workspace);
 }
 
 }  // namespace tessera::kernels

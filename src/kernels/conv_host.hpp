@@ -36,14 +36,17 @@ class ConvSource {
   ConvSource(const void* data, int element, std::int64_t batch, const std::int64_t* extent,
              const std::int64_t* low, const std::int64_t* high, std::int64_t line,
              Workspace& workspace)
-      : from_(static_cast<const char*>(data)), element_(element), line_(line) {
+      : from_(static_cast<const char*>(data)),
+        element_(element),
+        line_(line),
+        pitch_(program::conv_pitch(line)) {
     bool inside = element == kElementOf<T>;
     for (int d = 0; d < kSpace; ++d) {
       extent_[d] = extent[d], low_[d] = low[d];
       reach_[d] = std::max<std::int64_t>(high[d] - low[d], 0);
       inside = inside && low[d] >= 0 && high[d] <= extent[d];
     }
-    const std::int64_t bytes = volume(reach_) * line * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = volume(reach_) * pitch_ * static_cast<std::int64_t>(sizeof(T));
     copies_ = !inside;
     images_ = copies_ ? std::clamp<std::int64_t>(
                             program::kConvImageBytes / std::max<std::int64_t>(bytes, 1), 1,
@@ -58,7 +61,7 @@ class ConvSource {
   /// Distance of neighbours along dim d, in elements.
   std::int64_t stride(int d) const {
     const std::int64_t* whole = copies_ ? reach_ : extent_;
-    return line_ * (d == 2 ? 1 : d == 1 ? whole[2] : whole[1] * whole[2]);
+    return (copies_ ? pitch_ : line_) * (d == 2 ? 1 : d == 1 ? whole[2] : whole[1] * whole[2]);
   }
   std::int64_t image_stride() const { return stride(0) * (copies_ ? reach_[0] : extent_[0]); }
 
@@ -71,7 +74,7 @@ class ConvSource {
     T* to = buffer_;
     for (std::int64_t image = first; image < first + count; ++image) {
       for (std::int64_t i = 0; i < reach_[0]; ++i) {
-        for (std::int64_t j = 0; j < reach_[1]; ++j, to += reach_[2] * line_) {
+        for (std::int64_t j = 0; j < reach_[1]; ++j, to += reach_[2] * pitch_) {
           copy_row(to, image, low_[0] + i, low_[1] + j);
         }
       }
@@ -84,29 +87,35 @@ class ConvSource {
     const std::int64_t begin = std::clamp<std::int64_t>(-low_[2], 0, reach_[2]);
     const std::int64_t end = std::clamp<std::int64_t>(extent_[2] - low_[2], begin, reach_[2]);
     if (i < 0 || i >= extent_[0] || j < 0 || j >= extent_[1] || end == begin) {
-      std::fill(to, to + reach_[2] * line_, T(0));
+      std::fill(to, to + reach_[2] * pitch_, T(0));
       return;
     }
     const std::int64_t place =
         ((image * extent_[0] + i) * extent_[1] + j) * extent_[2] + low_[2] + begin;
     const char* from = from_ + place * line_ * bytes_of_element(element_);
-    const std::int64_t count = (end - begin) * line_;
-    std::fill(to, to + begin * line_, T(0));
+    std::fill(to, to + begin * pitch_, T(0));
+    if (pitch_ == line_) {
+      copy(to + begin * pitch_, from, (end - begin) * line_);
+    } else {
+      for (std::int64_t k = begin; k < end; ++k, from += line_ * bytes_of_element(element_))
+        copy(to + k * pitch_, from, line_);
+    }
+    std::fill(to + end * pitch_, to + reach_[2] * pitch_, T(0));
+  }
+  void copy(T* to, const char* from, std::int64_t count) const {
     if constexpr (std::is_same_v<T, float>) {
       if (element_ == kElementBf16) {
-        TESSERA_ISA_CALL(bf16_to_f32)
-        (to + begin * line_, reinterpret_cast<const std::uint16_t*>(from), count);
+        TESSERA_ISA_CALL(bf16_to_f32)(to, reinterpret_cast<const std::uint16_t*>(from), count);
+        return;
       }
     }
-    if (element_ == kElementOf<T>) {
-      std::memcpy(to + begin * line_, from, static_cast<std::size_t>(count) * sizeof(T));
-    }
-    std::fill(to + end * line_, to + reach_[2] * line_, T(0));
+    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
   }
 
   const char* from_;
   int element_;
   std::int64_t line_;
+  std::int64_t pitch_;  ///< of copies
   std::int64_t extent_[kSpace], low_[kSpace], reach_[kSpace];
   bool copies_ = false;
   std::int64_t images_ = 1;
@@ -150,7 +159,10 @@ inline void scattered_product(const isa::ScatteredProduct<double>& product) {
   TESSERA_ISA_CALL(scattered_product_f64)(product);
 }
 
-/// A convolution that is one product of matrices: one tap, each output where its input is.
-bool is_matrix_product(const ConvPlan& plan);
+/// A convolution of f32 or f64 with a single tap that always meets x; for those:
+bool has_one_tap(const ConvPlan& plan);
+void one_tap_forward(const device::Exec& exec, const ConvPlan& plan, void* workspace);
+void one_tap_input_grad(const device::Exec& exec, const ConvPlan& plan, void* workspace);
+void one_tap_filter_grad(const device::Exec& exec, const ConvPlan& plan, void* workspace);
 
 }  // namespace tessera::kernels

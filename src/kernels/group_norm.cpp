@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/group_norm.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/builtin.hpp"
@@ -114,8 +115,8 @@ void launch(const device::Exec& exec, Operands& operands, IsaFunction host,
   const Widened bias(plan.bias, plan.bias_element, plan.line(), 0.0, as_double);
   plan.scale = scale.data();
   plan.bias = bias.data();
-  // Room for f64 serves f32, too.
-  std::vector<double> lines(static_cast<std::size_t>(4 * plan.line()));
+  // Room for f64 serves f32, too; without elements there still are groups.
+  std::vector<double> lines(static_cast<std::size_t>(4 * std::max(plan.line(), plan.kept)));
   std::vector<double> totals(lines.size());
   plan.lines = lines.data();
   plan.totals = totals.data();

@@ -31,8 +31,8 @@ struct GroupNormPlan {
   void* sums;      ///< C [outer, kept, 2]
   void* dscale;    ///< C [line]
   void* dbias;     ///< C [line]
-  void* lines;     ///< host: C [4, line]
-  double* totals;  ///< host: [4, line]
+  void* lines;     ///< host: C [4, line or kept]
+  double* totals;  ///< host: [4, line or kept]
 
   constexpr int64_t line() const { return kept * after; }
 };

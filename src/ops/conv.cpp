@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
+#include "tessera/ops/exchange.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
 #include "tessera/program/emitter.hpp"
@@ -32,13 +33,18 @@ struct Geometry {
   bool is_space(const std::string& name) const {
     return std::any_of(space.begin(), space.end(), [&](const ConvDim& d) { return d.dim == name; });
   }
-  /// Whether outputs read only the input at their own place, so that equal cuts need no halo.
-  bool is_pointwise(const std::string& name) const {
-    for (const auto& d : space) {
-      if (d.dim == name)
-        return filter.size_of(d.kernel) == 1 && d.stride == 1 && d.before == 0 && d.after == 0;
+  /// What each rank's outputs need of x.
+  Windows windows() const {
+    Windows windows(static_cast<std::size_t>(x.rank()));
+    for (std::size_t s = 0; s < space.size(); ++s) {
+      const ConvDim& d = space[s];
+      const std::int64_t extent = (filter.size_of(d.kernel) - 1) * d.dilation + 1;
+      // Outputs that read only the input at their own place need no neighbours.
+      if (extent == 1 && d.stride == 1 && d.before == 0 && d.after == 0) continue;
+      windows[static_cast<std::size_t>(x.index_of(d.dim))] =
+          Window::sliding(y.size_of(d.dim), d.stride, d.before, extent, Window::Outside::clip);
     }
-    return true;
+    return windows;
   }
 };
 
@@ -147,11 +153,18 @@ std::vector<Tensor> Conv::gradient(std::span<const Tensor> inputs, std::span<con
 
 std::vector<Strategy> Conv::strategies(const StrategyContext& context) const {
   std::vector<Strategy> strategies;
+  const Windows windows = geometry_.windows();
   for (const auto& cut : candidate_cuts(context)) {
-    if (!geometry_.is_pointwise(cut.name)) continue;
     const State out =
         result().contains(cut.name) ? state_under(cut, result()) : State::partial_sum();
-    strategies.push_back({states_under(cut, context.inputs), {out}});
+    Strategy& strategy = strategies.emplace_back();
+    strategy.inputs = states_under(cut, context.inputs);
+    strategy.outputs = {out};
+    if (geometry_.is_space(cut.name)) {
+      const int dim = geometry_.x.index_of(cut.name);
+      strategy.bytes = window_bytes({geometry_.x, context.inputs[0].dtype}, dim,
+                                    windows[static_cast<std::size_t>(dim)], context.ways);
+    }
   }
   // 16-bit partial sums lie in memory as f32, which a product of 16-bit numbers can't read.
   for (std::size_t i = 0; i < 2; ++i)
@@ -160,7 +173,14 @@ std::vector<Strategy> Conv::strategies(const StrategyContext& context) const {
 }
 
 void Conv::lower(program::Emitter& emitter) const {
-  const auto a = emitter.input(0), b = emitter.input(1), c = emitter.output(0);
+  const Windows windows = geometry_.windows();
+  auto a = emitter.input(0), c = emitter.output(0);
+  const auto b = emitter.input(1), result = c;
+  if (role_ == Role::x) {
+    c = emitter.windowed(c, windows);
+  } else {
+    a = emitter.exchange(a, windows);
+  }
   const auto x = role_ == Role::x ? c : a;
   const auto filter = role_ == Role::filter ? c : b;
   const auto y = role_ == Role::y ? c : role_ == Role::x ? a : b;
@@ -173,6 +193,7 @@ void Conv::lower(program::Emitter& emitter) const {
                             : role_ == Role::x ? program::conv_input_grad_workspace(dtype, size)
                                                : program::conv_filter_grad_workspace(dtype, size);
   emitter.kernel(type(), kernel_attributes(geometry_), {a, b}, {c}, options);
+  if (role_ == Role::x) emitter.accumulate(c, result);
 }
 
 void check_space(const std::vector<ConvDim>& space, const std::string& what) {

@@ -135,10 +135,6 @@ class GroupNorm : public Operation {
   Attributes attributes() const override { return attributes_of(options_); }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
     const TensorSpec& x = inputs[0];
-    const Shape line = parameter_shape(options_, x.shape);
-    for (const auto& operand : inputs.subspan(1))
-      check_user(operand.shape == line, "group_norm: scale or bias is ", operand.shape.to_string(),
-                 ", it must be ", line.to_string());
     const TensorSpec statistic{statistics_shape(options_, x.shape), statistics_dtype(x.dtype)};
     return {x, statistic, statistic};
   }
@@ -226,6 +222,11 @@ Normalised group_norm(Tensor x, const std::vector<std::string>& over,
   options.bias = static_cast<bool>(bias);
   const Shape order(ordered);
   const Shape line = parameter_shape(options, order);
+  for (const Tensor operand : {scale, bias})
+    check_user(!operand || (operand.shape().rank() == line.rank() &&
+                            operand.shape().united(line) == operand.shape()),
+               "group_norm: scale or bias is ", operand ? operand.shape().to_string() : "",
+               ", it must be ", line.to_string());
   std::vector<Tensor> inputs{einsum({x}, order)};
   if (scale) inputs.push_back(einsum({scale}, line));
   if (bias) inputs.push_back(einsum({bias}, line));

@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
+#include "tessera/ops/exchange.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
 #include "tessera/program/emitter.hpp"
@@ -18,10 +19,15 @@ struct Pooling {
   int batch = 0;
   Shape x, y;
 
-  bool is_pointwise(const std::string& name) const {
-    return std::all_of(space.begin(), space.end(), [&](const PoolDim& d) {
-      return d.dim != name || (d.window == 1 && d.stride == 1);
-    });
+  /// What each rank's outputs need of x.
+  Windows windows() const {
+    Windows windows(static_cast<std::size_t>(x.rank()));
+    for (const auto& d : space) {
+      if (d.window == 1 && d.stride == 1) continue;
+      windows[static_cast<std::size_t>(x.index_of(d.dim))] =
+          Window::sliding(y.size_of(d.dim), d.stride, d.before, d.window, Window::Outside::clip);
+    }
+    return windows;
   }
 };
 
@@ -72,8 +78,14 @@ class Pool : public Operation {
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
                                std::span<const Tensor> output_gradients) const override;
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    auto strategies = passing_cuts(
-        context, [this](const std::string& name) { return pooling_.is_pointwise(name); });
+    auto strategies = passing_cuts(context, [](const std::string&) { return true; });
+    const Windows windows = pooling_.windows();
+    for (auto& strategy : strategies) {
+      const auto dim = static_cast<std::size_t>(strategy.outputs[0].dim);
+      if (!windows[dim].is_plain())
+        strategy.bytes = window_bytes({pooling_.x, context.inputs[0].dtype}, static_cast<int>(dim),
+                                      windows[dim], context.ways);
+    }
     // 16-bit partial sums lie in memory as f32, which the kernels can't read.
     if (context.inputs[0].dtype == DType::bf16) return strategies;
     if (kind_ == Kind::average || kind_ == Kind::average_scatter)
@@ -83,12 +95,21 @@ class Pool : public Operation {
     return strategies;
   }
   void lower(program::Emitter& emitter) const override {
+    const Windows windows = pooling_.windows();
+    const bool scatters = is_scatter(kind_);
     std::vector<program::BufferId> inputs;
-    for (int i = 0; i < emitter.inputs(); ++i) inputs.push_back(emitter.input(i));
-    const auto y = emitter.local_shape(is_scatter(kind_) ? inputs.back() : emitter.output(0));
+    for (int i = 0; i < emitter.inputs(); ++i) {
+      const bool has_shape_of_y = scatters && i == emitter.inputs() - 1;
+      inputs.push_back(has_shape_of_y ? emitter.input(i)
+                                      : emitter.exchange(emitter.input(i), windows));
+    }
+    const auto result = emitter.output(0);
+    const auto to = scatters ? emitter.windowed(result, windows) : result;
     program::Emitter::KernelOptions options;
-    options.flops = static_cast<double>(y.size() * window_size());
-    emitter.kernel(type(), attributes(), inputs, {emitter.output(0)}, options);
+    options.flops = static_cast<double>(
+        emitter.local_shape(scatters ? inputs.back() : result).size() * window_size());
+    emitter.kernel(type(), attributes(), inputs, {to}, options);
+    if (scatters) emitter.accumulate(to, result);
   }
   double flops(std::span<const Shape> inputs, std::span<const Shape> outputs) const override {
     const Shape& y = is_scatter(kind_) ? inputs.back() : outputs[0];

@@ -78,7 +78,8 @@ struct Reference {
 
 std::vector<Case> cases() {
   return {{1, 300, 37, 1, true, true}, {3, 5, 4, 6, true, true},    {2, 7, 3, 1, false, false},
-          {1, 1, 5, 800, true, false}, {1, 2, 5000, 1, true, true}, {0, 3, 2, 2, true, true}};
+          {1, 1, 5, 800, true, false}, {1, 9, 5000, 1, true, true}, {0, 3, 2, 2, true, true},
+          {2, 3, 4, 0, true, true}};
 }
 
 }  // namespace

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/ops/conv.hpp"
 
+#include <tuple>
+
 #include "support/catch.hpp"
 #include "support/op_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/graph/graph.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/reduce.hpp"
+#include "tessera/plan/report.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -119,10 +124,11 @@ TEST_CASE("2-D convolutions on all meshes: same, valid, strided, dilated, groupe
   check_op(conv_case("conv depthwise", grouped, h, w, true));
 }
 
-TEST_CASE("1x1 convolutions cut space without an exchange") {
+TEST_CASE("1x1 convolutions on all meshes, strided or not") {
   Sizes s;
   s.kh = s.kw = 1;
   check_op(conv_case("conv 1x1", s, {"rows", "kh"}, {"cols", "kw"}, false));
+  check_op(conv_case("conv 1x1 strided", s, {"rows", "kh", 2}, {"cols", "kw", 3}, false));
 }
 
 TEST_CASE("transposed convolutions on all meshes") {
@@ -155,6 +161,48 @@ TEST_CASE("convolutions over one and three dims equal those of which they are a 
   const Sizes of_cube{1, 4, 3, 1, 2, 2, 2, 2};
   cube.reference = conv_case("", of_cube, {"rows", "kh"}, {"cols", "kw"}, false).reference;
   check_op(cube);
+}
+
+TEST_CASE("windows wider than tiles, wider than the picture, and outside of it") {
+  Sizes s;
+  s.n = 1, s.in = 1, s.out = 2, s.kh = 5, s.kw = 4;
+  check_op(conv_case("wide", s, {"rows", "kh", 1, 2, 5, 6}, {"cols", "kw", 1, 1, 5, 5}, false));
+  check_op(
+      conv_case("wide strided", s, {"rows", "kh", 3, 1, 4, 2}, {"cols", "kw", 2, 1, 3, 0}, false));
+}
+
+TEST_CASE("a halo is two messages for each side and dim that is cut") {
+  // Forward, then the gradients: x's halo is fetched again for the filter's gradient, and x's
+  // gradient goes back over the borders.
+  for (const auto& [mesh, layout, messages] :
+       {std::tuple{"p:4", "rows:p", 2}, {"p:4", "cols:p", 2}, {"p:2,q:2", "rows:p,cols:q", 1}}) {
+    VariableSet variables;
+    Graph graph("op", variables);
+    const Sizes s{1, 12, 12, 1, 2, 2, 3, 3};
+    const Tensor x = graph.input("x", {image_shape(s, 12, 12, false, "in", 2), DType::f64});
+    const Tensor w = graph.input("w", {filter_shape(s, false), DType::f64});
+    const Tensor y =
+        ops::conv(x, w, std::vector<ConvDim>{{"rows", "kh"}, {"cols", "kw"}}, ops::Padding::same);
+    const Tensor loss = ops::reduce_sum(ops::square(y), Shape{});
+    const auto slopes = gradients(loss, {x, w});
+    graph.fetch("dx", ops::reduce_sum(ops::square(slopes[0]), Shape{}));
+    graph.fetch("dw", ops::reduce_sum(ops::square(slopes[1]), Shape{}));
+    plan::PlanOptions options;
+    options.mesh = MeshShape::parse(mesh, 0);
+    options.layout = Layout::parse(layout);
+    const auto program = plan::compile(variables, {&graph}, options);
+    INFO(mesh << " " << layout);
+    std::int64_t exchanges = 0, sent = 0;
+    for (const auto& row : plan::collectives_of(program, program.sections[0])) {
+      CHECK(row.op != program::CollectiveKind::all_gather);
+      if (row.op != program::CollectiveKind::neighbour_exchange) continue;
+      exchanges += row.count;
+      sent += row.messages;
+    }
+    const std::int64_t dims = options.mesh.rank();
+    CHECK(exchanges == 3 * dims);
+    CHECK(sent == 3 * dims * messages);
+  }
 }
 
 TEST_CASE("convolutions that do not fit are refused in words") {

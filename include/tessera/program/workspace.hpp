@@ -153,10 +153,16 @@ constexpr std::int64_t conv_images(std::int64_t image_bytes) {
   return round_up_workspace(std::max(image_bytes, kConvImageBytes));
 }
 
+/// Distance of neighbouring pixels in a copied image, in elements: rows of a product that lie a
+/// multiple of 1 KiB apart would share few sets of the cache.
+constexpr std::int64_t conv_pitch(std::int64_t line) {
+  return line % 256 == 0 ? line + 16 : line;
+}
+
 /// `conv`: the filter in panels, padded images, and rows of 16-bit results.
 constexpr std::int64_t conv_workspace(DType dtype, const ConvSize& size) {
-  const std::int64_t image =
-      conv_reach(size, 0) * conv_reach(size, 1) * conv_reach(size, 2) * size.groups * size.in;
+  const std::int64_t image = conv_reach(size, 0) * conv_reach(size, 1) * conv_reach(size, 2) *
+                             (size.groups * size.in + 16);
   return conv_element(dtype) * conv_taps(size) * size.groups * size.in * panel_columns(size.out) +
          conv_images(conv_element(dtype) * image) +
          round_up_workspace(conv_element(dtype) * kConvRows * size.out);
@@ -165,7 +171,8 @@ constexpr std::int64_t conv_workspace(DType dtype, const ConvSize& size) {
 /// `conv_input_grad`: the same with the filter turned.
 constexpr std::int64_t conv_input_grad_workspace(DType dtype, const ConvSize& size) {
   const std::int64_t image = conv_back_reach(size, 0) * conv_back_reach(size, 1) *
-                             conv_back_reach(size, 2) * size.groups * size.out;
+                             conv_back_reach(size, 2) *
+                             (std::max(size.in, size.out) * size.groups + 16);
   return conv_element(dtype) * conv_taps(size) * size.groups * size.out * panel_columns(size.in) +
          conv_images(conv_element(dtype) * image) +
          round_up_workspace(conv_element(dtype) * kConvRows * size.in);
