@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/models/registry.hpp"
 
+#include "tessera/models/convnet.hpp"
 #include "tessera/models/mlp.hpp"
 #include "tessera/models/transformer.hpp"
 
@@ -10,6 +11,8 @@ const std::vector<ModelEntry>& builtin_models() {
   static const std::vector<ModelEntry> models = {
       {"transformer", "decoder-only Transformer language model",
        [] { return std::make_unique<Transformer>(); }},
+      {"convnet", "convolutional classifier of pictures",
+       [] { return std::make_unique<ConvNet>(); }},
       {"mlp", "two-layer perceptron", [] { return std::make_unique<Mlp>(); }},
   };
   return models;
