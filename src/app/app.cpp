@@ -23,7 +23,7 @@ namespace {
 
 using config::CommandLine;
 
-const std::vector<std::string> kVerbsOnRanks{"train", "eval", "sample", "calibrate"};
+const std::vector<std::string> kVerbsOnRanks{"train", "eval", "sample", "translate", "calibrate"};
 const std::vector<std::string> kVerbsWithoutRanks{"plan", "inspect", "help"};
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -100,6 +100,8 @@ int run_verb(const CommandLine& line, train::Backend& backend, train::Settings& 
   const std::string& file = only_file(line);
   if (line.verb == "eval")
     return train::run_eval(backend, settings, file, line.has("json"), std::cout);
+  if (line.verb == "translate")
+    return train::run_translate(backend, settings, file, line.has("json"), std::cout);
   return train::run_sample(backend, settings, file, std::cout);
 }
 
@@ -141,8 +143,8 @@ int App::run_on_ranks(const std::string& verb, int argc, char** argv) const {
     agree_on_isa(environment.world());
     const auto backend = train::mpi_backend(environment);
     const CommandLine line = read_command_line(argc, argv, environment.rank() == 0);
-    check_flags(line,
-                verb == "eval" ? std::vector<std::string>{"json"} : std::vector<std::string>{});
+    check_flags(line, verb == "eval" || verb == "translate" ? std::vector<std::string>{"json"}
+                                                            : std::vector<std::string>{});
     if (verb == "calibrate") return train::run_calibrate(*backend, only_file(line), std::cout);
     // 3. The deck.
     const auto settings = read_settings(environment.world(), line, models_);

@@ -6,6 +6,7 @@ namespace tessera::kernels {
 
 void register_attention_kernels();
 void register_conv_kernels();
+void register_decoding_kernels();
 void register_dropout_kernels();
 void register_einsum_kernels();
 void register_embedding_kernels();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/builtin.hpp"
+#include "kernels/feeds.hpp"
 #include "kernels/pointwise_plan.hpp"
 #include "tessera/base/bf16.hpp"
 #include "tessera/base/error.hpp"
@@ -18,10 +19,12 @@ void rotary(const device::Exec& exec, const Call& call) {
   TESSERA_CHECK(call.input_count == 1 && call.output_count == 1, "rotary: one input");
   const Tile& x = call.inputs[0];
   const Tile& y = call.outputs[0];
+  // Without a dim of positions a feed holds the one of all rows.
   const auto length_dim = static_cast<int>(call.attributes.integer("length_dim"));
+  const bool is_fed = length_dim == -1;
   const int last = x.rank - 1;
-  TESSERA_CHECK(length_dim >= 0 && length_dim < last, "rotary: length is dim ", length_dim,
-                " of rank ", x.rank);
+  TESSERA_CHECK(is_fed || (length_dim >= 0 && length_dim < last), "rotary: length is dim ",
+                length_dim, " of rank ", x.rank);
   TESSERA_CHECK(x.dtype == y.dtype && is_floating(x.dtype) && x.size() == y.size(),
                 "rotary: ", x.size(), " ", name_of(x.dtype), " to ", y.size(), " ",
                 name_of(y.dtype));
@@ -33,9 +36,9 @@ void rotary(const device::Exec& exec, const Call& call) {
   plan.outer = plan.inner = 1;
   for (int d = 0; d < length_dim; ++d) plan.outer *= x.extent[d];
   for (int d = length_dim + 1; d < last; ++d) plan.inner *= x.extent[d];
-  plan.length = x.extent[length_dim];
+  plan.length = is_fed ? 1 : x.extent[length_dim];
   plan.size = x.extent[last];
-  plan.first = x.offset[length_dim];
+  plan.first = is_fed ? fed_index(call) : x.offset[length_dim];
   plan.sign = call.attributes.integer_or("inverse", 0) != 0 ? -1.0 : 1.0;
   plan.base = call.attributes.real("base");
   if (x.size() == 0) return;
@@ -73,16 +76,19 @@ void sinusoid_on_host(const SinusoidPlan& plan, const Convert& convert) {
 }
 
 void sinusoid(const device::Exec& exec, const Call& call) {
-  TESSERA_CHECK(call.input_count == 0 && call.output_count == 1 && call.outputs[0].rank == 2,
-                "sinusoid: one output [length, d]");
+  TESSERA_CHECK(call.input_count == 0 && call.output_count == 1 &&
+                    (call.outputs[0].rank == 2 || call.outputs[0].rank == 1),
+                "sinusoid: one output [length, d], or [d] at a fed position");
   const Tile& y = call.outputs[0];
+  const bool is_fed = y.rank == 1;
+  const int column = y.rank - 1;
   const SinusoidPlan plan{static_cast<int>(y.dtype),
                           y.data,
-                          y.extent[0],
-                          y.extent[1],
-                          y.offset[0],
-                          y.offset[1],
-                          y.global[1]};
+                          is_fed ? 1 : y.extent[0],
+                          y.extent[column],
+                          is_fed ? fed_index(call) : y.offset[0],
+                          y.offset[column],
+                          y.global[column]};
   if (use_portable()) return portable::sinusoid(exec, plan);
   switch (y.dtype) {
     case DType::f64:

@@ -17,6 +17,7 @@ using Table = std::map<std::string, Kernel>;
 void register_builtin_kernels() {
   register_attention_kernels();
   register_conv_kernels();
+  register_decoding_kernels();
   register_dropout_kernels();
   register_einsum_kernels();
   register_embedding_kernels();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <string>
 
 #include "kernels/builtin.hpp"
+#include "kernels/feeds.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/kernels/copy_box.hpp"
 #include "tessera/kernels/kernel.hpp"
@@ -31,12 +30,9 @@ void select(const device::Exec& exec, const Call& call) {
   const auto dim = static_cast<int>(call.attributes.integer("dim"));
   TESSERA_CHECK(dim >= 0 && dim < x.rank && y.rank == x.rank - 1 && x.dtype == y.dtype,
                 "select: dim ", dim, " of rank ", x.rank, " to rank ", y.rank);
-  const std::string& feed = call.attributes.text("feed");
-  const auto found = call.feeds.values.find(feed);
-  TESSERA_CHECK(found != call.feeds.values.end(), "select: there is no feed '", feed, "'");
-  const auto index = static_cast<std::int64_t>(std::llround(found->second));
-  TESSERA_CHECK(index >= 0 && index < x.global[dim], "select: feed '", feed, "' is ", index,
-                ", the dim has ", x.global[dim]);
+  const std::int64_t index = fed_index(call);
+  TESSERA_CHECK(index >= 0 && index < x.global[dim], "select: index ", index, ", the dim has ",
+                x.global[dim]);
   const std::int64_t local = index - x.offset[dim];
   if (local < 0 || local >= x.extent[dim]) return zero(exec, y);
   std::int64_t from_stride[kMaxRank], to_stride[kMaxRank], kept_stride[kMaxRank];

@@ -97,25 +97,32 @@ Tensor Transformer::table(Graph& graph, DType dtype) const {
                     dtype, Initializer::normal(kEmbeddingDeviation));
 }
 
-Tensor Transformer::embed(Graph& graph, const replicate::Batch& batch) const {
-  const Tensor tokens = batch["tokens"];
-  const Dim length = tokens.shape()[tokens.shape().index_of("length")];
+Tensor Transformer::positions(Graph& graph, const replicate::Batch& batch) const {
   const Dim width{"d_model", config_.d_model};
-  Tensor x = ops::embedding(table(graph, batch.dtype), tokens);
+  const bool is_step = batch.caching.is_step();
   if (config_.positions == "learned") {
-    Tensor positions = nn::weight(graph, "positions", {{"max_length", config_.max_length}, width},
-                                  batch.dtype, Initializer::normal(kEmbeddingDeviation));
-    if (length.size < config_.max_length)
-      positions = ops::slice(positions, "max_length", 0, length.size);
-    x = ops::pointwise1({x, ops::rename(positions, "max_length", "length")},
-                        [](std::span<const ops::Value> in) { return in[0] + in[1]; },
-                        {.shape = x.shape(), .dtypes = {batch.dtype}, .name = "embedded"});
-  } else if (config_.positions == "sinusoid") {
-    const Tensor waves =
-        ops::sinusoid(graph, {Shape{length, width}, nn::weight_dtype(batch.dtype)});
-    x = ops::pointwise1({x, waves}, [](std::span<const ops::Value> in) { return in[0] + in[1]; },
-                        {.shape = x.shape(), .dtypes = {batch.dtype}, .name = "embedded"});
+    const Tensor table = nn::weight(graph, "positions", {{"max_length", config_.max_length}, width},
+                                    batch.dtype, Initializer::normal(kEmbeddingDeviation));
+    if (is_step) return ops::select(table, "max_length", nn::kPositionFeed);
+    const std::int64_t length = batch["tokens"].shape().size_of("length");
+    return ops::rename(
+        length < config_.max_length ? ops::slice(table, "max_length", 0, length) : table,
+        "max_length", "length");
   }
+  if (config_.positions == "sinusoid") {
+    const DType dtype = nn::weight_dtype(batch.dtype);
+    if (is_step) return ops::sinusoid_at(graph, {Shape{width}, dtype}, nn::kPositionFeed);
+    const Dim length{"length", batch["tokens"].shape().size_of("length")};
+    return ops::sinusoid(graph, {Shape{length, width}, dtype});
+  }
+  return {};
+}
+
+Tensor Transformer::embed(Graph& graph, const replicate::Batch& batch) const {
+  Tensor x = ops::embedding(table(graph, batch.dtype), batch["tokens"]);
+  if (const Tensor added = positions(graph, batch))
+    x = ops::pointwise1({x, added}, [](std::span<const ops::Value> in) { return in[0] + in[1]; },
+                        {.shape = x.shape(), .dtypes = {batch.dtype}, .name = "embedded"});
   const double rate = batch.mode == replicate::Mode::train ? config_.dropout : 0;
   return ops::dropout(ops::cast(x, batch.dtype), {.rate = rate,
                                                   .seed = batch.seed,
@@ -149,7 +156,8 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
                                  .dropout = rate,
                                  .seed = batch.seed,
                                  .total_rows = batch.total_rows,
-                                 .output_gain = gain});
+                                 .output_gain = gain,
+                                 .caching = batch.caching});
   }
   x = nn::residual(x, branch, residual);
   const Tensor middle = nn::norm(x, "d_model", kind, c.bias, c.epsilon, "ffn_norm");

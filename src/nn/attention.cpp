@@ -5,8 +5,39 @@
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/positions.hpp"
+#include "tessera/ops/shape_ops.hpp"
 
 namespace tessera::nn {
+
+namespace {
+
+Tensor turned(Tensor x, const Caching& caching) {
+  return caching.is_step() ? ops::rotary_at(x, kPositionFeed) : ops::rotary(x, "length");
+}
+
+/// Causal attention of all positions to each other.
+Tensor attend_to_all(Tensor q, Tensor k, Tensor v, const SelfAttentionOptions& options) {
+  if (options.caching.phase == Caching::Phase::fill) {
+    fill_cache("key_cache", ops::rename(k, "length", "memory"), "memory", options.caching);
+    fill_cache("value_cache", ops::rename(v, "length", "memory"), "memory", options.caching);
+  }
+  return ops::attention(q, k, v,
+                        {.causal = true,
+                         .dropout = options.dropout,
+                         .seed = options.seed,
+                         .batch_total = options.total_rows});
+}
+
+/// Attention of one position to itself and all before it.
+Tensor attend_to_cache(Tensor q, Tensor k, Tensor v, const Caching& caching) {
+  const Tensor keys = extend_cache("key_cache", k, "memory", caching);
+  const Tensor values = extend_cache("value_cache", v, "memory", caching);
+  const Tensor visible =
+      visible_so_far(q.graph(), {"memory", caching.length}, weight_dtype(q.dtype()));
+  return attend(q, keys, values, "memory", visible);
+}
+
+}  // namespace
 
 Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options) {
   const Dim heads{"heads", options.heads}, depth{"d_kv", options.d_kv};
@@ -20,14 +51,11 @@ Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOpti
   Tensor k = dense(x, {axis}, {heads, depth}, dense_options("key"));
   Tensor v = dense(x, {axis}, {heads, depth}, dense_options("value"));
   if (options.rotary) {
-    q = ops::rotary(q, "length");
-    k = ops::rotary(k, "length");
+    q = turned(q, options.caching);
+    k = turned(k, options.caching);
   }
-  const Tensor mixed = ops::attention(q, k, v,
-                                      {.causal = true,
-                                       .dropout = options.dropout,
-                                       .seed = options.seed,
-                                       .batch_total = options.total_rows});
+  const Tensor mixed = options.caching.is_step() ? attend_to_cache(q, k, v, options.caching)
+                                                 : attend_to_all(q, k, v, options);
   std::vector<std::string> summed;
   for (const auto& dim : query_dims) summed.push_back(dim.name);
   const Dim out = x.shape()[x.shape().index_of(axis)];

@@ -110,10 +110,12 @@ BytesPerRank memory_of(const program::Program& program) {
     const std::int64_t size = align(stored.bytes);
     if (stored.variable.kind == Variable::Kind::slot)
       bytes.optimizer += size;
+    else if (stored.variable.kind == Variable::Kind::cache)
+      bytes.caches += size;
     else if (stored.variable.kind != Variable::Kind::gradient)
       bytes.parameters += size;
   }
-  bytes.gradients = program.variable_bytes - bytes.parameters - bytes.optimizer;
+  bytes.gradients = program.variable_bytes - bytes.parameters - bytes.optimizer - bytes.caches;
   for (const auto& section : program.sections)
     if (section.arena_bytes > bytes.activations + bytes.workspace) {
       bytes.workspace = std::min(section.workspace_bytes, section.arena_bytes);
@@ -207,7 +209,8 @@ void write_report(JsonWriter& json, const Report& report, const MeshShape& mesh)
   const auto& bytes = report.bytes_per_rank;
   json.key("bytes_per_rank").begin_object();
   json.key("parameters").value(bytes.parameters).key("gradients").value(bytes.gradients);
-  json.key("optimizer").value(bytes.optimizer).key("activations").value(bytes.activations);
+  json.key("optimizer").value(bytes.optimizer).key("caches").value(bytes.caches);
+  json.key("activations").value(bytes.activations);
   json.key("workspace").value(bytes.workspace).key("total").value(bytes.total);
   json.end_object();
   json.key("flops_per_step").value(report.flops_per_step);
@@ -247,6 +250,7 @@ std::string to_table(const Report& report, const MeshShape& mesh) {
   text += line("parameters", format_bytes(static_cast<double>(bytes.parameters)));
   text += line("gradients", format_bytes(static_cast<double>(bytes.gradients)));
   text += line("optimizer", format_bytes(static_cast<double>(bytes.optimizer)));
+  if (bytes.caches > 0) text += line("caches", format_bytes(static_cast<double>(bytes.caches)));
   text += line("activations", format_bytes(static_cast<double>(bytes.activations)));
   text += line("workspace", format_bytes(static_cast<double>(bytes.workspace)));
   text += line("total", format_bytes(static_cast<double>(bytes.total)));

@@ -29,4 +29,12 @@ Tensor Model::logits(Graph&, const Batch&) {
   return {};
 }
 
+std::vector<InputSpec> Model::source_inputs(std::int64_t, std::int64_t) const {
+  return {};
+}
+
+void Model::encode(Graph&, const Batch&) {
+  throw Error("the model has a source and does not encode it");
+}
+
 }  // namespace tessera::replicate

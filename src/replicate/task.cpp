@@ -6,8 +6,8 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/gather.hpp"
 #include "tessera/ops/install.hpp"
-#include "tessera/ops/reduce.hpp"
 #include "tessera/ops/shape_ops.hpp"
 #include "tessera/optim/update.hpp"
 
@@ -84,11 +84,13 @@ Task::Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& conf
   model_.validate();
   optim_.validate();
   check(model_, config_);
+  if (config_.decode.length == 0) config_.decode.length = config_.length;
+  if (config_.decode.source_length == 0) config_.decode.source_length = config_.length;
   build_micro("micro", true);
   if (config_.micro_batches > 1) build_micro("micro_next", false);
   build_update();
   build_eval();
-  build_sample();
+  if (config_.decode.rows > 0) build_decoding();
 }
 
 std::vector<const Graph*> Task::graphs() const {
@@ -135,19 +137,76 @@ void Task::build_eval() {
   graph.fetch("loss", model_.loss(graph, batch));
 }
 
-void Task::build_sample() {
-  auto graph = std::make_unique<Graph>("sample", variables_);
-  auto inputs = model_.inputs(1, config_.length);
-  // All that is known when text is drawn is the tokens so far.
+void Task::build_decoding() {
+  const bool has_start = model_.source_inputs(1, 1).empty() ? build_prefill() : build_encode();
+  if (!has_start || !model_.can_cache()) return;
+  build_decode();
+  if (config_.decode.beam > 0) build_reorder();
+}
+
+bool Task::build_encode() {
+  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("encode", variables_));
+  Batch batch =
+      make_batch(graph, model_.source_inputs(config_.decode.rows, config_.decode.source_length),
+                 config_, Mode::eval);
+  batch.rows = batch.total_rows = config_.decode.rows;
+  batch.caching = caching(nn::Caching::Phase::fill);
+  model_.encode(graph, batch);
+  return true;
+}
+
+/// Texts from their beginning on. All that is known of them is the tokens so far.
+bool Task::build_prefill() {
+  auto graph = std::make_unique<Graph>("prefill", variables_);
+  auto inputs = model_.inputs(config_.decode.rows, config_.decode.length);
   std::erase_if(inputs, [](const InputSpec& input) { return input.name != "tokens"; });
-  if (inputs.empty()) return;
+  if (inputs.empty()) return false;
   Batch batch = make_batch(*graph, inputs, config_, Mode::eval);
-  batch.rows = batch.total_rows = 1;
-  Tensor logits = model_.logits(*graph, batch);
-  if (!logits) return;
-  logits = ops::select(logits, "length", "position");
-  graph->fetch("logits", ops::reduce_sum(logits, logits.shape().without("batch")));
+  batch.rows = batch.total_rows = config_.decode.rows;
+  if (model_.can_cache()) batch.caching = caching(nn::Caching::Phase::fill);
+  const Tensor all = model_.logits(*graph, batch);
+  if (!all) return false;
+  if (config_.decode.beam == 0) {
+    const Tensor logits = ops::select(all, "length", "last");
+    graph->fetch("ids", nn::draw(logits, config_.decode.draw));
+  }
   graphs_.push_back(std::move(graph));
+  return true;
+}
+
+void Task::build_decode() {
+  const DecodeConfig& decode = config_.decode;
+  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("decode", variables_));
+  std::vector<Dim> dims{{"batch", decode.rows}};
+  if (decode.beam > 0) dims.push_back({"beam", decode.beam});
+  Batch batch = make_batch(graph, {{"tokens", {Shape(dims), DType::i32}}}, config_, Mode::eval);
+  batch.rows = batch.total_rows = decode.rows;
+  batch.caching = caching(nn::Caching::Phase::step);
+  const Tensor logits = model_.logits(graph, batch);
+  if (decode.beam == 0) {
+    graph.fetch("ids", nn::draw(logits, decode.draw));
+    return;
+  }
+  const auto best = nn::likeliest(logits, 2 * decode.beam);
+  graph.fetch("log_probabilities", best.log_probabilities);
+  graph.fetch("ids", best.ids);
+}
+
+void Task::build_reorder() {
+  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("reorder", variables_));
+  const Shape places{{"batch", config_.decode.rows}, {"beam_next", config_.decode.beam}};
+  const Tensor parents = graph.input("parents", {places, DType::i32});
+  std::vector<std::string> names;
+  for (const auto& variable : variables_)
+    if (variable.kind == Variable::Kind::cache && variable.spec.shape.contains("beam"))
+      names.push_back(variable.name);
+  for (const auto& name : names)
+    graph.assign(name,
+                 ops::rename(ops::gather(graph.read(name), parents, "beam"), "beam_next", "beam"));
+}
+
+nn::Caching Task::caching(nn::Caching::Phase phase) const {
+  return {.phase = phase, .length = config_.decode.length, .beam = config_.decode.beam};
 }
 
 }  // namespace tessera::replicate

@@ -181,8 +181,19 @@ void PlanConfig::describe(config::Schema& schema) {
 void SampleConfig::describe(config::Schema& schema) {
   schema.add("sample.prompt", prompt, "Text that a sample continues.").free_key();
   schema
+      .add("sample.prompt_file", prompt_file,
+           "File whose lines `tessera sample` continues instead, each by itself.")
+      .path()
+      .free_key();
+  schema
+      .add("sample.batch", batch,
+           "Prompts that are continued at a time; the layout's rules may split them as batch.")
+      .range(1, kAny)
+      .free_key();
+  schema
       .add("sample.length", length,
-           "Tokens to draw after training or by `tessera sample`; 0: none.")
+           "Tokens to draw after training or by `tessera sample`; 0: none. The model looks back at "
+           "data.length tokens at most: when there are more, the older half is forgotten.")
       .range(0, kAny)
       .free_key();
   schema
@@ -194,6 +205,37 @@ void SampleConfig::describe(config::Schema& schema) {
       .range(0, kAny)
       .free_key();
   schema.add("sample.seed", seed, "Seed of the draws.").range(0, kAny).free_key();
+}
+
+void TranslateConfig::describe(config::Schema& schema) {
+  schema
+      .add("translate.input", input,
+           "File whose lines `tessera translate` translates, each by itself.")
+      .path()
+      .free_key();
+  schema
+      .add("translate.beam", beam,
+           "Hypotheses that beam search follows; 1: always the likeliest "
+           "token.")
+      .range(1, 1000)
+      .free_key();
+  schema
+      .add("translate.alpha", alpha,
+           "Length penalty: a hypothesis' log probability is divided by ((5 + tokens) / 6)^alpha; "
+           "0: by nothing.")
+      .range(0, 100)
+      .free_key();
+  schema.add("translate.length", length, "Tokens of the longest translation; 0: data.length.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("translate.batch", batch,
+           "Lines that are translated at a time; the layout's rules may split them as batch.")
+      .range(1, kAny)
+      .free_key();
+  schema.add("translate.best", best, "Translations of each line, best first, with their scores.")
+      .range(1, 1000)
+      .free_key();
 }
 
 void NumericsConfig::describe(config::Schema& schema) {

@@ -114,8 +114,8 @@ std::string describe_nonfinite(const Session& session, const std::vector<double>
 }
 
 void require_finite_variables(const Session& session) {
-  const auto first = first_by_rank(
-      session, [](const Variable& variable) { return variable.kind != Variable::Kind::gradient; });
+  const auto first =
+      first_by_rank(session, [](const Variable& variable) { return variable.is_saved(); });
   const std::string where = describe(session, first, "");
   if (!where.empty())
     throw Error(concat("refused to save a checkpoint that is not finite: ", where,

@@ -29,7 +29,8 @@ std::string collectives_text(const plan::Report& report) {
 std::string memory_text(const plan::BytesPerRank& bytes) {
   const auto text = [](std::int64_t value) { return format_bytes(static_cast<double>(value)); };
   return text(bytes.total) + " per rank: parameters " + text(bytes.parameters) + ", gradients " +
-         text(bytes.gradients) + ", optimizer " + text(bytes.optimizer) + ", activations " +
+         text(bytes.gradients) + ", optimizer " + text(bytes.optimizer) +
+         (bytes.caches > 0 ? ", caches " + text(bytes.caches) : "") + ", activations " +
          text(bytes.activations) + ", workspace " + text(bytes.workspace);
 }
 

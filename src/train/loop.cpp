@@ -61,7 +61,7 @@ double expected_save_seconds(const Session& session) {
   constexpr double kBytesPerSecond = 200e6;
   double bytes = 0;
   for (const auto& stored : session.compiled.program.variables)
-    if (stored.variable.kind != Variable::Kind::gradient)
+    if (stored.variable.is_saved())
       bytes += static_cast<double>(stored.variable.spec.shape.size()) *
                static_cast<double>(bytes_of(stored.variable.spec.dtype));
   return 0.5 + bytes / kBytesPerSecond;
@@ -83,7 +83,8 @@ Stop run_steps(Trainer& trainer) {
 void sample_at_end(Session& session, Trainer& trainer) {
   if (session.settings.sample.length == 0) return;
   trainer.say("sample:");
-  trainer.say(sample_text(session));
+  for (const auto& text : sample(session, {session.settings.sample.prompt}).texts)
+    trainer.say(text);
 }
 
 /// The exit code of a run that was stopped, and what it says.

@@ -78,7 +78,7 @@ std::vector<io::LoadedTensor> Session::loaded_tensors(bool with_slots) const {
   const auto& stored = compiled.program.variables;
   for (int i = 0; i < static_cast<int>(stored.size()); ++i) {
     const auto& variable = stored[static_cast<std::size_t>(i)].variable;
-    if (variable.kind == Variable::Kind::gradient) continue;
+    if (!variable.is_saved()) continue;
     if (variable.kind == Variable::Kind::slot && !with_slots) continue;
     tensors.push_back({checkpoint_path(variable), variable.spec,
                        stored[static_cast<std::size_t>(i)].placement,

@@ -21,6 +21,7 @@ void describe_all(Settings& settings, const Models& models) {
   settings.eval.describe(schema);
   settings.checkpoint.describe(schema);
   settings.sample.describe(schema);
+  settings.translate.describe(schema);
   settings.plan.describe(schema);
   settings.numerics.describe(schema);
 }
@@ -59,6 +60,17 @@ replicate::TaskConfig Settings::task_config() const {
   config.micro_batches = train.micro_batches;
   config.dtype = parse_dtype(train.dtype);
   config.seed = static_cast<std::uint64_t>(run.seed);
+  if (translates) {
+    config.decode.rows = translate.batch;
+    config.decode.beam = translate.beam;
+    config.decode.length = translate.length > 0 ? translate.length : data.length;
+    config.decode.source_length = data.length;
+  } else if (sample.length > 0) {
+    config.decode.rows = sample.batch;
+    config.decode.draw = {.temperature = sample.temperature,
+                          .top_k = sample.top_k,
+                          .seed = static_cast<std::uint64_t>(sample.seed)};
+  }
   return config;
 }
 

@@ -26,7 +26,7 @@ std::vector<io::SavedTensor> saved_tensors(const Session& session, std::vector<c
   const auto& stored = session.compiled.program.variables;
   for (int i = 0; i < static_cast<int>(stored.size()); ++i) {
     const auto& entry = stored[static_cast<std::size_t>(i)];
-    if (entry.variable.kind == Variable::Kind::gradient) continue;
+    if (!entry.variable.is_saved()) continue;
     const auto read = [&session, &buffer, &entry, i](int local_rank) -> const void* {
       const Box box = session.executor->variable_box(i, local_rank);
       buffer.resize(static_cast<std::size_t>(whole_bytes(box, entry.variable.spec.dtype)));

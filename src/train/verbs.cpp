@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/train/verbs.hpp"
 
+#include <iostream>
 #include <ostream>
 
 #include "tessera/base/error.hpp"
@@ -10,9 +11,11 @@
 #include "tessera/io/checkpoint.hpp"
 #include "tessera/io/inspect.hpp"
 #include "tessera/train/evaluation.hpp"
+#include "tessera/train/lines.hpp"
 #include "tessera/train/sampler.hpp"
 #include "tessera/train/session.hpp"
 #include "tessera/train/state.hpp"
+#include "tessera/train/translator.hpp"
 
 namespace tessera::train {
 namespace {
@@ -27,6 +30,34 @@ std::string weights_of(const Settings& settings, const std::string& file) {
   if (!settings.train.init_from.empty()) return settings.train.init_from;
   const auto& resume = settings.train.resume;
   return resume == "auto" || resume == "never" ? "" : resume;
+}
+
+/// The prompt, or the lines of the prompts' file.
+std::vector<std::string> prompts_of(const Session& session) {
+  const auto& config = session.settings.sample;
+  if (config.prompt_file.empty()) return {config.prompt};
+  return read_lines(session.backend.world(), "sample.prompt_file", config.prompt_file);
+}
+
+void print(const Session& session, const Translations& result, bool json) {
+  for (std::size_t i = 0; i < result.of_lines.size(); ++i)
+    for (const auto& translation : result.of_lines[i]) {
+      if (json) {
+        JsonWriter text;
+        text.begin_object().key("line").value(static_cast<std::int64_t>(i) + 1);
+        text.key("text").value(translation.text).key("score").value(translation.score);
+        text.key("log_probability").value(translation.log_probability).end_object();
+        session.say(text.text());
+      } else if (session.settings.translate.best == 1) {
+        session.say(translation.text);
+      } else {
+        session.say(concat(i + 1, "\t", translation.score, "\t", translation.text));
+      }
+    }
+  if (result.cut > 0 && session.backend.is_root())
+    std::cerr << "warning: " << result.cut
+              << " lines are longer than data.length = " << session.settings.data.length
+              << " tokens and were cut\n";
 }
 
 }  // namespace
@@ -47,6 +78,7 @@ config::Deck read_deck(const std::string& file, const std::string& text,
 
 ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file, bool json,
                   std::ostream& out) {
+  settings.sample.length = 0;  // no memory for sections that are not run
   const auto session = open_session(backend, settings, out);
   const auto samples = session->corpus.validation;
   check_user(samples != nullptr,
@@ -73,9 +105,37 @@ ExitCode run_sample(Backend& backend, Settings& settings, const std::string& fil
   constexpr std::int64_t kDefaultLength = 256;
   if (settings.sample.length == 0) settings.sample.length = kDefaultLength;
   const auto session = open_session(backend, settings, out);
+  const auto prompts = prompts_of(*session);
   session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
   load_for_use(*session, weights_of(settings, file));
-  session->say(sample_text(*session));
+  const auto result = sample(*session, prompts);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    if (prompts.size() > 1) session->say(concat("prompt ", i + 1, ":"));
+    session->say(result.texts[i]);
+  }
+  // Not among the text, which is the same on every mesh.
+  if (backend.is_root())
+    std::cerr << with_commas(result.tokens) << " tokens, "
+              << format_double(result.tokens_per_second) << " tokens/s\n";
+  return kDone;
+}
+
+ExitCode run_translate(Backend& backend, Settings& settings, const std::string& file, bool json,
+                       std::ostream& out) {
+  check_user(!settings.translate.input.empty(),
+             "translate.input names no file: give --translate.input=FILE, a line for each text");
+  settings.translates = true;
+  const auto session = open_session(backend, settings, out);
+  check_user(session->compiled.program.has_section("encode"), "model '", settings.model_name,
+             "' translates nothing: it has no source");
+  const auto lines = read_lines(backend.world(), "translate.input", settings.translate.input);
+  session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
+  load_for_use(*session, weights_of(settings, file));
+  const auto result = translate(*session, lines);
+  print(*session, result, json);
+  if (backend.is_root())
+    std::cerr << with_commas(result.tokens) << " tokens, "
+              << format_double(result.tokens_per_second) << " tokens/s\n";
   return kDone;
 }
 
@@ -91,6 +151,7 @@ std::string usage() {
          "  train DECK            train; train.resume=auto goes on after a stop\n"
          "  eval DECK|FILE.h5     loss over all validation samples (--json)\n"
          "  sample DECK|FILE.h5   continue sample.prompt\n"
+         "  translate DECK|FILE.h5  translate the lines of translate.input (--json)\n"
          "  plan DECK             memory, operations and communication of a step, without "
          "running:\n"
          "                        --json, --explain=TENSOR, --deck (the resolved deck)\n"

@@ -204,24 +204,3 @@ TEST_CASE("bf16 stays near f32") {
     for (std::size_t i = 0; i < 20; i += 2) CHECK(narrow[i] == Approx(wide[i]).epsilon(0.01));
   }
 }
-
-TEST_CASE("logits of one row at a position, whole on every rank") {
-  models::Transformer model(small_model());
-  auto config = task(DType::f64);
-  config.batch = kBatch;
-  config.length = kLength;
-  replicate::Task built(model, small_optim(), config);
-  std::vector<double> expected;
-  for (const auto& mesh :
-       {plan::PlanOptions{}, meshes()[0], meshes()[4], meshes()[7], meshes()[8]}) {
-    SimulatedRun run(built.variables(), built.graphs(), mesh);
-    run.executor().initialize(7);
-    kernels::Feeds feeds;
-    feeds.values["position"] = 3;
-    run.run("sample", {{"tokens", {1, 2, 3, 4, 0}}}, feeds);
-    const auto logits = run.fetch("sample", "logits");
-    REQUIRE(logits.size() == kVocab);
-    if (expected.empty()) expected = logits;
-    for (std::size_t i = 0; i < logits.size(); ++i) CHECK(logits[i] == Approx(expected[i]));
-  }
-}

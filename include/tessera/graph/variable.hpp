@@ -31,6 +31,7 @@ struct Variable {
     slot,      ///< optimizer state; may be stored split further (optim.shard)
     state,     ///< other saved state: running statistics, averages
     gradient,  ///< carried from `micro` to `update`, may be partial, never saved
+    cache,     ///< keys and values of text under way; zero at the start, never saved
   };
   std::string name;  ///< scoped, unique: "layer_0/attention/query"
   TensorSpec spec;
@@ -42,6 +43,9 @@ struct Variable {
   bool trainable = true;
   /// Slot and gradient: name of the weight that it belongs to.
   std::string of;
+
+  /// Part of a checkpoint.
+  bool is_saved() const { return kind != Kind::gradient && kind != Kind::cache; }
 };
 
 /// All variables of a Task, shared by the graphs of its sections. Names are unique.

@@ -50,12 +50,16 @@ class Transformer : public replicate::Model {
   void validate() const override;
   Tensor loss(Graph& graph, const replicate::Batch& batch) override;
   Tensor logits(Graph& graph, const replicate::Batch& batch) override;
+  /// Experts are full or not by which tokens come together, so their texts are computed anew.
+  bool can_cache() const override { return config_.moe.experts == 0; }
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t max_length() const override { return config_.max_length; }
   const TransformerConfig& config() const { return config_; }
 
  private:
   Tensor embed(Graph& graph, const replicate::Batch& batch) const;
+  /// What is added to embeddings: [length, d_model], or [d_model] in a decoding step; may be empty.
+  Tensor positions(Graph& graph, const replicate::Batch& batch) const;
   /// Losses of experts' gates, to be added to the mean loss, go to `losses`.
   Tensor block(Tensor x, int layer, const replicate::Batch& batch,
                std::vector<Tensor>& losses) const;

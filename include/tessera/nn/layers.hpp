@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/graph/graph.hpp"
+#include "tessera/nn/cache.hpp"
 #include "tessera/ops/pointwise.hpp"
 
 namespace tessera::nn {
@@ -66,10 +67,12 @@ struct SelfAttentionOptions {
   std::uint64_t seed = 0;
   std::int64_t total_rows = 0;  ///< batch rows of the step
   double output_gain = 1;
+  Caching caching;
 };
 
 /// Causal self-attention of x [batch, length, axis]: variables query, key, value, output (and
-/// biases) under the open scopes. Dims heads, group (if > 1) and d_kv.
+/// biases) under the open scopes. Dims heads, group (if > 1) and d_kv. When decoding, x is
+/// [batch, (beam,) axis], and keys and values are kept as key_cache and value_cache along "memory".
 Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options);
 
 /// x + dropout(branch.value + branch.bias).

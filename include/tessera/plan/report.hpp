@@ -17,6 +17,7 @@ struct BytesPerRank {
   std::int64_t parameters = 0;  ///< weights and other saved state
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
+  std::int64_t caches = 0;       ///< keys and values, if there are sections that decode
   std::int64_t activations = 0;  ///< the largest section's tensors
   std::int64_t workspace = 0;    ///< kernels' scratch and packed buckets
   std::int64_t total = 0;        ///< of the arena: what a rank allocates

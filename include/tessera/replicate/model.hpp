@@ -8,6 +8,7 @@
 
 #include "tessera/config/schema.hpp"
 #include "tessera/graph/graph.hpp"
+#include "tessera/nn/cache.hpp"
 
 namespace tessera::replicate {
 
@@ -22,6 +23,7 @@ struct Batch {
   Mode mode = Mode::train;
   DType dtype = DType::f32;  ///< of activations
   std::uint64_t seed = 0;
+  nn::Caching caching;  ///< of a section that decodes
 
   Tensor operator[](const std::string& name) const;  ///< Error if the model declared no such input
 };
@@ -60,7 +62,16 @@ class Model {
   /// the step's global sum of weights.
   virtual Tensor loss(Graph& graph, const Batch& batch) = 0;
   /// Next-token logits f32 [batch, length, vocab] for `sample`; an empty Tensor: cannot sample.
+  /// In a decoding step (batch.caching.is_step()) tokens are [batch, (beam)], all at one position,
+  /// and so are the logits: [batch, (beam,) vocab].
   virtual Tensor logits(Graph& graph, const Batch& batch);
+  /// True if `logits` heeds batch.caching; else each token is drawn by computing the text anew.
+  virtual bool can_cache() const { return false; }
+  /// Inputs of the section `encode`, for models that write a text about another one (source ids …)
+  /// of up to `length` tokens; none: texts are only continued.
+  virtual std::vector<InputSpec> source_inputs(std::int64_t rows, std::int64_t length) const;
+  /// Section `encode`: keeps (nn::keep) what `logits` of later decoding steps reads of the source.
+  virtual void encode(Graph& graph, const Batch& batch);
   /// Size of the vocabulary that ids must stay below; 0: no token ids.
   virtual std::int64_t vocab() const { return 0; }
   /// Longest sequence the model takes; 0: any.

@@ -7,10 +7,20 @@
 #include <vector>
 
 #include "tessera/graph/graph.hpp"
+#include "tessera/nn/draw.hpp"
 #include "tessera/optim/optim_config.hpp"
 #include "tessera/replicate/model.hpp"
 
 namespace tessera::replicate {
+
+/// Sections that draw text.
+struct DecodeConfig {
+  std::int64_t rows = 0;           ///< texts at a time; 0: no such sections
+  std::int64_t length = 0;         ///< positions that are looked back at; 0: TaskConfig::length
+  std::int64_t source_length = 0;  ///< of a source; 0: TaskConfig::length
+  std::int64_t beam = 0;           ///< hypotheses of each text; 0: one token is drawn
+  nn::DrawOptions draw;
+};
 
 /// Sizes and numbers that a Task needs besides its model.
 struct TaskConfig {
@@ -19,6 +29,7 @@ struct TaskConfig {
   std::int64_t micro_batches = 1;
   DType dtype = DType::f32;
   std::uint64_t seed = 0;
+  DecodeConfig decode;
 };
 
 /// How often a section runs in one optimizer step.
@@ -32,15 +43,23 @@ struct SectionCount {
 ///   micro_next  the same, gradients are added (only if micro_batches > 1);
 ///   update      clipping, optimizer, moving average;
 ///   eval        forward of one micro-batch without dropout;
-///   sample      logits at feed "position" of one row (only if the model can sample).
-/// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows; of sample:
-/// "tokens" [batch:1, length]. Feeds: "inverse_weight" (1 / global sum of weights of the step) in
-/// micro; "lr", "step" (from 1) in update; "position" in sample; Feeds::step and micro in all.
+///   prefill     the beginning of texts in one go, which fills the caches of keys and values;
+///   encode      in place of prefill for models with a source: what is kept of it;
+///   decode      one more position of each text, by the caches (only if the model can_cache);
+///   reorder     caches of hypotheses become those of others (only with decode.beam > 0).
+/// The last four exist if decode.rows > 0 and the model has logits.
+/// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows; of prefill:
+/// "tokens" [batch:rows, length]; of encode: the model's source_inputs; of decode: "tokens"
+/// [batch:rows, (beam)]; of reorder: "parents" [batch, beam_next], places that the new ones come
+/// from. Feeds: "inverse_weight" (1 / global sum of weights of the step) in
+/// micro; "lr", "step" (from 1) in update; "last", the index of the last known token, in
+/// prefill; "position" of the tokens in decode; Feeds::step and micro in all.
 /// In `update` a gradient that is not finite leaves weights and slots as they were.
 /// Fetches: "loss" in micro (already times inverse_weight; partial: sum over ranks) and in eval
 /// (sum of weight x loss, partial), and so each metric ("metric/accuracy") where the model adds it;
-/// "grad_norm", "finite" (1 or 0) in update (replicated); "logits" [vocab], whole on every rank, in
-/// sample.
+/// "grad_norm", "finite" (1 or 0) in update (replicated); in prefill and decode "ids" [batch], the
+/// drawn tokens, whole on every rank. With a beam prefill fetches nothing and decode fetches
+/// "log_probabilities" and "ids" [batch, beam, candidate] of the 2 x beam likeliest tokens.
 class Task {
  public:
   Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& config);
@@ -59,7 +78,12 @@ class Task {
   void build_micro(const std::string& section, bool first);
   void build_update();
   void build_eval();
-  void build_sample();
+  void build_decoding();
+  bool build_encode();
+  bool build_prefill();
+  void build_decode();
+  void build_reorder();
+  nn::Caching caching(nn::Caching::Phase phase) const;
 
   Model& model_;
   optim::OptimConfig optim_;

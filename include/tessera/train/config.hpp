@@ -75,10 +75,23 @@ struct PlanConfig {
 /// Section [sample].
 struct SampleConfig {
   std::string prompt;
+  std::string prompt_file;
+  std::int64_t batch = 1;
   std::int64_t length = 0;
   double temperature = 1;
   std::int64_t top_k = 0;
   std::int64_t seed = 1;
+  void describe(config::Schema& schema);
+};
+
+/// Section [translate].
+struct TranslateConfig {
+  std::string input;
+  std::int64_t beam = 4;
+  double alpha = 0.6;
+  std::int64_t length = 0;  ///< 0: data.length
+  std::int64_t batch = 8;
+  std::int64_t best = 1;
   void describe(config::Schema& schema);
 };
 

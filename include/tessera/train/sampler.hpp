@@ -10,14 +10,17 @@
 
 namespace tessera::train {
 
-/// Draws one id from logits: divided by the temperature, from the top_k likeliest (0: all), by one
-/// uniform number in (0, 1). Temperature 0 takes the likeliest. Equal logits: the lower id first.
-std::int32_t draw(const std::vector<double>& logits, const SampleConfig& config, double uniform);
+/// Prompts with what was drawn after them.
+struct Continuations {
+  std::vector<std::string> texts;
+  std::int64_t tokens = 0;  ///< drawn
+  double tokens_per_second = 0;
+};
 
-/// Text of sample.prompt and sample.length drawn tokens after it. The same on every mesh: all ranks
-/// draw the same ids from the whole vocabulary's logits with numbers that are a function of
-/// (sample.seed, position). Beyond data.length the oldest tokens are forgotten. UserError if the
+/// Continues each prompt by sample.length drawn tokens; sample.batch of them at a time. The same on
+/// every mesh: tokens are drawn by the Program (nn::draw) with numbers that are a function of
+/// sample.seed, the first prompt of those that run together, position and place. UserError if the
 /// model cannot sample. Collective.
-std::string sample_text(const Session& session);
+Continuations sample(const Session& session, const std::vector<std::string>& prompts);
 
 }  // namespace tessera::train

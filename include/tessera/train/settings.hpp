@@ -25,6 +25,8 @@ struct Settings {
   CheckpointConfig checkpoint;
   PlanConfig plan;
   SampleConfig sample;
+  TranslateConfig translate;
+  bool translates = false;  ///< the verb is translate: its sections are wanted, no sample's
   NumericsConfig numerics;
   std::string model_name = "transformer";
   std::unique_ptr<replicate::Model> model;

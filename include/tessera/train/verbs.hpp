@@ -26,6 +26,10 @@ ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file,
 /// Prints sample.prompt and its continuation by the weights that run_eval would take.
 ExitCode run_sample(Backend& backend, Settings& settings, const std::string& file,
                     std::ostream& out);
+/// Prints the translations of the lines of translate.input by the weights that run_eval would take:
+/// a text a line; with translate.best > 1 number, score and text; with json one object a line.
+ExitCode run_translate(Backend& backend, Settings& settings, const std::string& file, bool json,
+                       std::ostream& out);
 /// Memory, flops and communication of a step. Flags: json, explain=TENSOR, deck (only the resolved
 /// deck).
 ExitCode run_plan(const Settings& settings, const config::CommandLine& line, std::ostream& out);

@@ -61,6 +61,10 @@ def test_verbs():
         runs.check("did you mean 'train'" in result.err and "usage" in result.err, result)
         refused(place, "there is no checkpoint", verb="eval")
         refused(place, "there is no checkpoint", verb="sample")
+        refused(place, "sample.prompt_file", "--sample.prompt_file=none.txt", verb="sample")
+        refused(place, "translate.input", verb="translate")
+        (place.path / "lines.txt").write_text("a line\n")
+        refused(place, "has no source", "--translate.input=lines.txt", verb="translate")
         result = place.run("plan", "--search", "--plan.ranks=2", "--plan.memory_limit=1kB",
                            expect=2)
         runs.check("the least needs" in result.err, result)

@@ -46,7 +46,7 @@ def test_eval_and_sample_agree_on_every_mesh():
         place.run("train", "--run.dir=run", "--eval.every=12", ranks=1, expect=0)
         (trained,) = [m["validation_loss"] for m in place.metrics("run") if "validation_loss" in m]
         sample = ["--sample.prompt=the mesh", "--sample.length=20", "--train.dtype=f32",
-                  "--sample.temperature=0.5"]
+                  "--sample.temperature=0.5", "--sample.top_k=5"]
         text = None
         for mesh, ranks in [("batch:1,model:1", 1)] + MESHES:
             out = place.run("eval", "--run.dir=run", f"--mesh.shape={mesh}", "--json",
@@ -58,6 +58,25 @@ def test_eval_and_sample_agree_on_every_mesh():
             text = text or sampled
             runs.check(sampled == text and sampled.startswith("the mesh") and len(sampled) == 29,
                        mesh, sampled, text)
+
+
+def test_prompts_of_a_file_continue_as_each_does_alone():
+    prompts = ["the mesh of", "a", "cuts a tensor in"]
+    with runs.Place() as place:
+        place.run("train", "--run.dir=run", ranks=1, expect=0)
+        (place.path / "prompts.txt").write_text("\n".join(prompts) + "\n")
+        # Longer than data.length, so that the older half is forgotten twice.
+        greedy = ["sample", "--run.dir=run", "--sample.length=15", "--sample.temperature=0"]
+        alone = [place.run(*greedy, f"--sample.prompt={prompt}", ranks=1, expect=0).out
+                 for prompt in prompts]
+        runs.check(all(text.startswith(prompt) and len(text) == len(prompt) + 16
+                       for text, prompt in zip(alone, prompts)), alone)
+        expected = "".join(f"prompt {i}:\n{text}" for i, text in enumerate(alone, 1))
+        for mesh, ranks in MESHES:
+            result = place.run(*greedy, "--sample.prompt_file=prompts.txt", "--sample.batch=2",
+                               f"--mesh.shape={mesh}", ranks=ranks, expect=0)
+            runs.check(result.out == expected, mesh, result.out, expected)
+            runs.check("45 tokens, " in result.err and "tokens/s" in result.err, result.err)
 
 
 if __name__ == "__main__":
