@@ -97,7 +97,7 @@ void check_alike(bool batch_norm, std::int64_t micro_batches) {
                                     {"m:2", std::string("filters_0:m, hidden:m")},
                                     {"m:3", std::string("filters_1:m, classes:m")},
                                     {"k:2", std::string("kernel_height:k")},
-                                    {"rows:2,m:2", "height:rows, filters_0:m, filters_1:m"}}) {
+                                    {"rows:2,m:2", "height:rows, filters_1:m"}}) {
     plan::PlanOptions options;
     options.mesh = MeshShape::parse(mesh, 0);
     options.layout = Layout::parse(rules);
