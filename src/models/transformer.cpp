@@ -60,7 +60,19 @@ void Transformer::describe(config::Schema& schema) {
            "of the feed-forward layers; gelu is exact (erf), the ...glu forms are gated")
       .choices({"relu", "gelu", "gelu_tanh", "silu", "reglu", "geglu", "swiglu"});
   schema.add("model.positions", c.positions, "how positions enter")
-      .choices({"learned", "sinusoid", "rotary", "none"});
+      .choices({"learned", "sinusoid", "rotary", "relative", "none"});
+  schema
+      .add("model.relative_buckets", c.relative_buckets,
+           "positions = relative: biases of a head by distance, half of them for one distance each")
+      .range(2, 256);
+  schema
+      .add("model.relative_distance", c.relative_distance,
+           "positions = relative: distance from which all share the last bias")
+      .range(2, 1 << 30);
+  schema
+      .add("model.window", c.window,
+           "positions that attention looks back, the own one included; 0: all")
+      .range(0, kHuge);
   schema.add("model.tied", c.tied, "use the embedding table as the output projection");
   schema.add("model.bias", c.bias, "biases in projections and layer norms");
   schema
@@ -87,6 +99,10 @@ void Transformer::validate() const {
   check_user(c.positions != "rotary" || c.head_size() % 2 == 0,
              "model.positions = rotary turns pairs, but the heads have the odd size ",
              c.head_size(), "; set model.d_kv to an even number");
+  check_user(c.positions != "relative" || c.relative_distance >= c.relative_buckets,
+             "model.relative_distance = ", c.relative_distance,
+             " is less than model.relative_buckets = ", c.relative_buckets,
+             "; it must be at least as large");
   check_user(c.positions != "sinusoid" || c.d_model % 2 == 0,
              "model.positions = sinusoid needs an even model.d_model, found ", c.d_model);
   nn::validate(c.moe);
@@ -147,17 +163,21 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
   nn::Branch branch;
   {
     const Graph::Scope part(graph, "attention");
-    branch = nn::self_attention(before, "d_model",
-                                {.heads = c.key_heads(),
-                                 .group = c.heads / c.key_heads(),
-                                 .d_kv = c.head_size(),
-                                 .bias = c.bias,
-                                 .rotary = c.positions == "rotary",
-                                 .dropout = rate,
-                                 .seed = batch.seed,
-                                 .total_rows = batch.total_rows,
-                                 .output_gain = gain,
-                                 .caching = batch.caching});
+    nn::SelfAttentionOptions options{.heads = c.key_heads(),
+                                     .group = c.heads / c.key_heads(),
+                                     .d_kv = c.head_size(),
+                                     .bias = c.bias,
+                                     .rotary = c.positions == "rotary",
+                                     .dropout = rate,
+                                     .seed = batch.seed,
+                                     .total_rows = batch.total_rows,
+                                     .output_gain = gain,
+                                     .window = c.window,
+                                     .max_distance = c.relative_distance,
+                                     .caching = batch.caching};
+    if (c.positions == "relative")
+      options.relative_bias = nn::relative_bias(graph, options, c.relative_buckets, batch.dtype);
+    branch = nn::self_attention(before, "d_model", options);
   }
   x = nn::residual(x, branch, residual);
   const Tensor middle = nn::norm(x, "d_model", kind, c.bias, c.epsilon, "ffn_norm");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/ops/attention.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/nn/cache.hpp"
 #include "tessera/nn/layers.hpp"
 #include "tessera/nn/weights.hpp"
 #include "tessera/ops/einsum.hpp"
@@ -11,59 +13,105 @@ namespace tessera::nn {
 
 namespace {
 
-Tensor turned(Tensor x, const Caching& caching) {
-  return caching.is_step() ? ops::rotary_at(x, kPositionFeed) : ops::rotary(x, "length");
+std::vector<Dim> query_dims(const SelfAttentionOptions& options) {
+  std::vector<Dim> dims{{"heads", options.heads}};
+  if (options.group > 1) dims.push_back({"group", options.group});
+  dims.push_back({"d_kv", options.d_kv});
+  return dims;
 }
 
-/// Causal attention of all positions to each other.
-Tensor attend_to_all(Tensor q, Tensor k, Tensor v, const SelfAttentionOptions& options) {
-  if (options.caching.phase == Caching::Phase::fill) {
-    fill_cache("key_cache", ops::rename(k, "length", "memory"), "memory", options.caching);
-    fill_cache("value_cache", ops::rename(v, "length", "memory"), "memory", options.caching);
-  }
-  return ops::attention(q, k, v,
-                        {.causal = true,
+struct Projected {
+  Tensor q, k, v;
+};
+
+/// Variables query, key, value (and biases).
+Projected project(Tensor x, Tensor memory, const std::string& axis,
+                  const SelfAttentionOptions& options) {
+  const Dim heads{"heads", options.heads}, depth{"d_kv", options.d_kv};
+  const auto dense_options = [&](const char* name) {
+    return DenseOptions{.name = name, .bias = options.bias};
+  };
+  return {dense(x, {axis}, query_dims(options), dense_options("query")),
+          dense(memory, {axis}, {heads, depth}, dense_options("key")),
+          dense(memory, {axis}, {heads, depth}, dense_options("value"))};
+}
+
+Tensor attend_to_all(const Projected& p, const SelfAttentionOptions& options) {
+  return ops::attention(p.q, p.k, p.v,
+                        {.causal = options.causal,
                          .dropout = options.dropout,
                          .seed = options.seed,
-                         .batch_total = options.total_rows});
+                         .batch_total = options.total_rows,
+                         .window = options.window,
+                         .query_segments = options.query_segments,
+                         .key_segments = options.key_segments,
+                         .relative_bias = options.relative_bias,
+                         .max_distance = options.max_distance});
 }
 
 /// Attention of one position to itself and all before it.
-Tensor attend_to_cache(Tensor q, Tensor k, Tensor v, const Caching& caching) {
-  const Tensor keys = extend_cache("key_cache", k, "memory", caching);
-  const Tensor values = extend_cache("value_cache", v, "memory", caching);
-  const Tensor visible =
-      visible_so_far(q.graph(), {"memory", caching.length}, weight_dtype(q.dtype()));
-  return attend(q, keys, values, "memory", visible);
+Tensor attend_to_cache(Projected p, const SelfAttentionOptions& options) {
+  TESSERA_CHECK(options.window == 0 && !options.relative_bias,
+                "decoding by caches knows no windows and relative positions");
+  if (options.rotary) {
+    p.q = ops::rotary_at(p.q, kPositionFeed);
+    p.k = ops::rotary_at(p.k, kPositionFeed);
+  }
+  const Tensor keys = extend_cache("key_cache", p.k, "memory", options.caching);
+  const Tensor values = extend_cache("value_cache", p.v, "memory", options.caching);
+  const Tensor visible = visible_so_far(p.q.graph(), {"memory", options.caching.length},
+                                        weight_dtype(p.q.dtype()));
+  return attend(p.q, keys, values, "memory", visible);
+}
+
+/// The heads' results brought together, and the bias apart.
+Branch output(Tensor mixed, const Dim& out, const SelfAttentionOptions& options) {
+  std::vector<std::string> summed;
+  for (const auto& dim : query_dims(options)) summed.push_back(dim.name);
+  const Tensor value = dense(mixed, summed, {out}, {.name = "output", .gain = options.output_gain});
+  const Tensor bias = options.bias ? weight(mixed.graph(), "output_bias", Shape{out}, mixed.dtype(),
+                                            Initializer::constant(0), false)
+                                   : Tensor();
+  return {value, bias};
+}
+
+Dim axis_of(Tensor x, const std::string& axis) {
+  return x.shape()[x.shape().index_of(axis)];
 }
 
 }  // namespace
 
-Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options) {
-  const Dim heads{"heads", options.heads}, depth{"d_kv", options.d_kv};
-  std::vector<Dim> query_dims{heads};
-  if (options.group > 1) query_dims.push_back({"group", options.group});
-  query_dims.push_back(depth);
-  const auto dense_options = [&](const char* name) {
-    return DenseOptions{.name = name, .bias = options.bias};
-  };
-  Tensor q = dense(x, {axis}, query_dims, dense_options("query"));
-  Tensor k = dense(x, {axis}, {heads, depth}, dense_options("key"));
-  Tensor v = dense(x, {axis}, {heads, depth}, dense_options("value"));
+Tensor relative_bias(Graph& graph, const SelfAttentionOptions& options, std::int64_t buckets,
+                     DType dtype) {
+  std::vector<Dim> dims = query_dims(options);
+  dims.back() = {"buckets", buckets};
+  return weight(graph, "relative_bias", Shape(dims), dtype, Initializer::constant(0), false);
+}
+
+Branch cross_attention(Tensor x, Tensor memory, const std::string& axis,
+                       const SelfAttentionOptions& options) {
+  Projected p = project(x, memory, axis, options);
   if (options.rotary) {
-    q = turned(q, options.caching);
-    k = turned(k, options.caching);
+    p.q = ops::rotary(p.q, x.shape()[1].name);
+    p.k = ops::rotary(p.k, memory.shape()[1].name);
   }
-  const Tensor mixed = options.caching.is_step() ? attend_to_cache(q, k, v, options.caching)
-                                                 : attend_to_all(q, k, v, options);
-  std::vector<std::string> summed;
-  for (const auto& dim : query_dims) summed.push_back(dim.name);
-  const Dim out = x.shape()[x.shape().index_of(axis)];
-  const Tensor value = dense(mixed, summed, {out}, {.name = "output", .gain = options.output_gain});
-  const Tensor bias = options.bias ? weight(x.graph(), "output_bias", Shape{out}, x.dtype(),
-                                            Initializer::constant(0), false)
-                                   : Tensor();
-  return {value, bias};
+  return output(attend_to_all(p, options), axis_of(x, axis), options);
+}
+
+Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options) {
+  Projected p = project(x, x, axis, options);
+  if (options.caching.is_step())
+    return output(attend_to_cache(std::move(p), options), axis_of(x, axis), options);
+  const std::string& length = x.shape()[1].name;
+  if (options.rotary) {
+    p.q = ops::rotary(p.q, length);
+    p.k = ops::rotary(p.k, length);
+  }
+  if (options.caching.phase == Caching::Phase::fill) {
+    fill_cache("key_cache", ops::rename(p.k, length, "memory"), "memory", options.caching);
+    fill_cache("value_cache", ops::rename(p.v, length, "memory"), "memory", options.caching);
+  }
+  return output(attend_to_all(p, options), axis_of(x, axis), options);
 }
 
 }  // namespace tessera::nn

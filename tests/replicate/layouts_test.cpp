@@ -133,10 +133,11 @@ const std::vector<plan::PlanOptions>& meshes() {
 }
 
 void check_alike(const models::TransformerConfig& config, const optim::OptimConfig& optim,
-                 const replicate::TaskConfig& task, int steps, double tolerance) {
+                 const replicate::TaskConfig& task, int steps, double tolerance,
+                 const std::vector<plan::PlanOptions>& on = meshes()) {
   const auto expected = train(config, optim, task, {}, steps);
   CHECK(expected[0] > 1.5);  // about log 11
-  for (const auto& mesh : meshes()) {
+  for (const auto& mesh : on) {
     INFO(mesh.mesh.to_string() << " under " << mesh.layout.to_string() << " shard " << mesh.shard);
     const auto found = train(config, optim, task, mesh, steps);
     REQUIRE(found.size() == expected.size());
@@ -174,6 +175,38 @@ TEST_CASE("rotary positions, grouped keys, gated layers, RMS norms, tied table")
   config.tied = true;
   config.bias = false;
   check_alike(config, small_optim(), task(DType::f64), 5, 1e-9);
+}
+
+TEST_CASE("everything in a block with the length cut") {
+  const std::vector<plan::PlanOptions> cut = {
+      options("model:2", "length:model"),
+      options("model:3", "length:model"),
+      options("model:4", "length:model"),
+      options("model:8", "length:model"),  // more ranks than positions
+      options("batch:2,model:2", "batch:batch,length:model"),
+      options("batch:2,model:2", "length:model,heads:batch"),
+  };
+  check_alike(small_model(), small_optim(), task(DType::f64), 20, 1e-9, cut);
+  auto config = small_model();
+  config.heads = 6;
+  config.kv_heads = 3;
+  config.positions = "relative";
+  config.relative_buckets = config.relative_distance = 4;
+  config.window = 3;
+  check_alike(config, small_optim(), task(DType::f64), 20, 1e-9, cut);
+  config.positions = "rotary";
+  config.window = 0;
+  check_alike(config, small_optim(), task(DType::f64), 5, 1e-9, cut);
+}
+
+TEST_CASE("relative positions, a window, keys shared by groups") {
+  auto config = small_model();
+  config.heads = 6;
+  config.kv_heads = 3;
+  config.positions = "relative";
+  config.relative_buckets = config.relative_distance = 4;
+  config.window = 3;
+  check_alike(config, small_optim(), task(DType::f64, 2), 5, 1e-9);
 }
 
 TEST_CASE("sinusoid positions, Adafactor, micro-batches") {

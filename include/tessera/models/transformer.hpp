@@ -23,8 +23,11 @@ struct TransformerConfig {
   std::int64_t max_length = 256;
   std::string norm = "layer";         ///< layer, rms
   std::string activation = "gelu";    ///< relu, gelu, gelu_tanh, silu, reglu, geglu, swiglu
-  std::string positions = "learned";  ///< learned, sinusoid, rotary, none
-  bool tied = false;                  ///< the output projection is the embedding table
+  std::string positions = "learned";  ///< learned, sinusoid, rotary, relative, none
+  std::int64_t relative_buckets = 32;
+  std::int64_t relative_distance = 128;
+  std::int64_t window = 0;  ///< 0: attention to all
+  bool tied = false;        ///< the output projection is the embedding table
   bool bias = true;
   double dropout = 0;
   double label_smoothing = 0;
@@ -40,7 +43,8 @@ struct TransformerConfig {
 /// Is All You Need"; Radford et al., "Language Models are Unsupervised Multitask Learners").
 ///
 /// Dims: batch, length, d_model, heads, group (queries of one key head, if kv_heads < heads), d_kv,
-/// d_ff, vocab, max_length (of the table of positions); with experts those of nn::moe.
+/// d_ff, vocab, max_length (of the table of positions), buckets (of relative positions); with
+/// experts those of nn::moe.
 class Transformer : public replicate::Model {
  public:
   Transformer() = default;
@@ -51,7 +55,9 @@ class Transformer : public replicate::Model {
   Tensor loss(Graph& graph, const replicate::Batch& batch) override;
   Tensor logits(Graph& graph, const replicate::Batch& batch) override;
   /// Experts are full or not by which tokens come together, so their texts are computed anew.
-  bool can_cache() const override { return config_.moe.experts == 0; }
+  bool can_cache() const override {
+    return config_.moe.experts == 0 && config_.window == 0 && config_.positions != "relative";
+  }
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t max_length() const override { return config_.max_length; }
   const TransformerConfig& config() const { return config_; }

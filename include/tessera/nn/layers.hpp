@@ -67,13 +67,28 @@ struct SelfAttentionOptions {
   std::uint64_t seed = 0;
   std::int64_t total_rows = 0;  ///< batch rows of the step
   double output_gain = 1;
+  bool causal = true;
+  // See ops::AttentionOptions.
+  std::int64_t window = 0;
+  Tensor query_segments{};
+  Tensor key_segments{};
+  Tensor relative_bias{};
+  std::int64_t max_distance = 128;
   Caching caching;
 };
 
-/// Causal self-attention of x [batch, length, axis]: variables query, key, value, output (and
+/// A weight [heads, (group,) buckets] for AttentionOptions::relative_bias, zero at first; heads and
+/// group as in the options of the attention that uses it.
+Tensor relative_bias(Graph& graph, const SelfAttentionOptions& options, std::int64_t buckets,
+                     DType dtype);
+
+/// Self-attention of x [batch, length, axis]: variables query, key, value, output (and
 /// biases) under the open scopes. Dims heads, group (if > 1) and d_kv. When decoding, x is
 /// [batch, (beam,) axis], and keys and values are kept as key_cache and value_cache along "memory".
 Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options);
+/// The same with keys and values of `memory` [batch, its length, axis], a dim with another name.
+Branch cross_attention(Tensor x, Tensor memory, const std::string& axis,
+                       const SelfAttentionOptions& options);
 
 /// x + dropout(branch.value + branch.bias).
 struct ResidualOptions {

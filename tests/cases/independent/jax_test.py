@@ -46,6 +46,14 @@ dtype = f64
 [layout]
 rules = batch:batch, vocab:model, d_ff:model, heads:model
 """
+# Relative positions, a window, and keys shared by two queries each.
+BUCKETS, MAX_DISTANCE, WINDOW = 5, 7, 6
+RELATIVE_KEYS = [
+    "--model.positions=relative", f"--model.relative_buckets={BUCKETS}",
+    f"--model.relative_distance={MAX_DISTANCE}", f"--model.window={WINDOW}",
+    f"--model.heads={2 * HEADS}", f"--model.kv_heads={HEADS}",
+    "--layout.rules=batch:batch, vocab:model, d_ff:model, heads:model, length:seq",
+]
 EXPERTS, BALANCE, Z_LOSS, PLACES = 3, 0.3, 0.05, 4
 EXPERT_KEYS = [
     f"--model.moe.experts={EXPERTS}", f"--model.moe.balance={BALANCE}",
@@ -70,16 +78,33 @@ def norm(x, scope, w):
     return (x - mean) / jnp.sqrt(variance + 1e-5) * w[scope + "/scale"] + w[scope + "/bias"]
 
 
+def relative_buckets(length):
+    """T5's buckets of [query, key] for keys up to the query."""
+    distance = np.maximum(np.arange(length)[:, None] - np.arange(length)[None, :], 0)
+    exact = BUCKETS // 2
+    with np.errstate(divide="ignore"):
+        large = np.log(distance / exact) / np.log(MAX_DISTANCE / exact) * (BUCKETS - exact)
+    far = np.minimum(exact + np.maximum(large, 0).astype(int), BUCKETS - 1)
+    return np.where(distance < exact, distance, far)
+
+
 def attention(x, scope, w):
     def project(name):
-        return jnp.einsum("bld,dhk->blhk", x, w[f"{scope}/{name}"]) + w[f"{scope}/{name}_bias"]
+        letters = "hgk" if w[f"{scope}/{name}"].ndim == 4 else "hk"
+        y = jnp.einsum(f"bld,d{letters}->bl{letters}", x, w[f"{scope}/{name}"])
+        return y + w[f"{scope}/{name}_bias"]
 
     q, k, v = project("query"), project("key"), project("value")
-    scores = jnp.einsum("blhk,bmhk->bhlm", q, k) / np.sqrt(D_KV)
-    visible = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
+    q = q if q.ndim == 5 else q[:, :, :, None]
+    scores = jnp.einsum("blhgk,bmhk->bhglm", q, k) / np.sqrt(D_KV)
+    length = x.shape[1]
+    visible = np.tril(np.ones((length, length), bool))
+    if f"{scope}/relative_bias" in w:
+        scores = scores + w[f"{scope}/relative_bias"][:, :, relative_buckets(length)]
+        visible &= ~np.tril(np.ones((length, length), bool), -WINDOW)
     p = jax.nn.softmax(jnp.where(visible, scores, -jnp.inf), -1)
-    out = jnp.einsum("bhlm,bmhk->blhk", p, v)
-    return jnp.einsum("blhk,hkd->bld", out, w[f"{scope}/output"]) + w[f"{scope}/output_bias"]
+    out = jnp.einsum("bhglm,bmhk->blhgk", p, v).reshape(*x.shape[:2], -1)
+    return out @ w[f"{scope}/output"].reshape(out.shape[-1], -1) + w[f"{scope}/output_bias"]
 
 
 def feed_forward(x, scope, w):
@@ -114,7 +139,9 @@ def experts(x, scope, w, choices):
 
 def loss(w, tokens, targets, choices=0):
     gates = 0.0
-    x = w["embedding"][tokens] + w["positions"][: tokens.shape[1]]
+    x = w["embedding"][tokens]
+    if "positions" in w:
+        x = x + w["positions"][: tokens.shape[1]]
     for i in range(LAYERS):
         layer = f"layer_{i}"
         x = x + attention(norm(x, f"{layer}/attention_norm", w), f"{layer}/attention", w)
@@ -151,15 +178,20 @@ def main():
             file.attrs["vocab"] = VOCAB
         tokens = jnp.asarray(ids[:-1].reshape(BATCH, LENGTH), int)
         targets = jnp.asarray(ids[1:].reshape(BATCH, LENGTH), int)
+        relative = "relative"
         for ranks, mesh, choices in [
+            (1, "batch:1,model:1,seq:1", relative), (2, "batch:1,model:2,seq:1", relative),
+            (2, "batch:1,model:1,seq:2", relative),
             (1, "batch:1,model:1", 0), (2, "batch:1,model:2", 0), (2, "batch:2,model:1", 0),
             (1, "batch:1,model:1", 1), (2, "batch:2,model:1", 1),
             (1, "batch:1,model:1", 2), (2, "batch:2,model:1", 2), (2, "batch:1,model:2", 2),
         ]:
             settings = [f"--mesh.shape={mesh}"]
-            if choices > 0:
+            if choices == relative:
+                settings, choices = settings + RELATIVE_KEYS, 0
+            elif choices > 0:
                 settings += [*EXPERT_KEYS, f"--model.moe.choices={choices}"]
-            name = f"{mesh}_{choices}"
+            name = f"{mesh}_{choices}_{len(settings)}"
             first, _ = run(place, f"first{name}", ranks, *settings, "--train.steps=0")
             after, losses = run(place, f"step{name}", ranks, *settings)
             w = weights(first)
