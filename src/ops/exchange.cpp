@@ -15,9 +15,10 @@ program::Buffer cut_buffer(const TensorSpec& spec, int dim) {
   return buffer;
 }
 
-/// Of a step whose operands are the buffers in order, inputs first.
-double largest_sent(const std::vector<program::Buffer>& buffers, program::ExchangeStep step,
-                    std::int64_t ways) {
+}  // namespace
+
+double sent_bytes(const std::vector<program::Buffer>& buffers, program::ExchangeStep step,
+                  std::int64_t ways) {
   step.mesh_dims = {0};
   const auto load = program::load_of(buffers, step, MeshShape({{"ways", ways}}));
   const TensorSpec& spec = buffers[0].spec;
@@ -26,8 +27,6 @@ double largest_sent(const std::vector<program::Buffer>& buffers, program::Exchan
     if (d != step.dim) rest *= static_cast<double>(spec.shape[d].size);
   return rest * static_cast<double>(*std::max_element(load.sent.begin(), load.sent.end()));
 }
-
-}  // namespace
 
 double exchange_bytes(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs,
                       int dim, const std::vector<program::ExchangeStep::Run>& runs,
@@ -41,7 +40,7 @@ double exchange_bytes(std::span<const TensorSpec> inputs, std::span<const Tensor
       ids->push_back(static_cast<program::BufferId>(buffers.size()));
       buffers.push_back(cut_buffer(spec, dim));
     }
-  return largest_sent(buffers, std::move(step), ways);
+  return sent_bytes(buffers, std::move(step), ways);
 }
 
 double window_bytes(const TensorSpec& x, int dim, const Window& window, std::int64_t ways) {
@@ -53,7 +52,7 @@ double window_bytes(const TensorSpec& x, int dim, const Window& window, std::int
   step.runs = program::runs_of(window, x.shape[dim].size);
   step.inputs = {0};
   step.outputs = {1};
-  return largest_sent(buffers, std::move(step), ways);
+  return sent_bytes(buffers, std::move(step), ways);
 }
 
 }  // namespace tessera::ops

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
+#include <string>
+
 #include "tessera/base/error.hpp"
+#include "tessera/ops/exchange.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/shape_ops.hpp"
 #include "tessera/ops/strategies.hpp"
 #include "tessera/program/emitter.hpp"
-#include "tessera/shape/tile.hpp"
+#include "tessera/program/exchange.hpp"
 
 namespace tessera::ops {
 namespace {
@@ -42,12 +46,63 @@ std::vector<Group> matched_groups(const Shape& from, const Shape& to) {
   return groups;
 }
 
-/// True if cutting dims of sizes a and b of one group `ways` times gives the same pieces.
-bool same_borders(std::int64_t a, std::int64_t b, std::int64_t ways) {
-  for (std::int64_t i = 1; i < ways; ++i)
-    if (block(a, ways, i).begin * b != block(b, ways, i).begin * a) return false;
-  return ways > 0;
+/// The window of a group's elements, counted through, that a tile of its outermost dim holds.
+Window window_of(const Shape& shape, int begin, int end) {
+  std::int64_t inner = 1;
+  for (int d = begin + 1; d < end; ++d) inner *= shape[d].size;
+  return {shape[begin].size, inner, 0, inner, Window::Outside::clip};
 }
+
+/// Both sides of a reshape with each group's dims counted through as one dim: the same shape, cut
+/// by its groups' outermost dims into other windows.
+struct Flat {
+  Shape shape;
+  Windows from, to;
+  std::vector<int> group_of_input;  ///< by dim: the group whose outermost dim it is, or -1
+
+  Flat(const Shape& before, const Shape& after);
+};
+
+Flat::Flat(const Shape& before, const Shape& after)
+    : group_of_input(static_cast<std::size_t>(before.rank()), -1) {
+  std::vector<Dim> dims;
+  for (const Group& group : matched_groups(before, after)) {
+    if (group.in_begin == group.in_end || group.out_begin == group.out_end) continue;
+    std::int64_t size = 1;
+    for (int d = group.in_begin; d < group.in_end; ++d) size *= before[d].size;
+    group_of_input[static_cast<std::size_t>(group.in_begin)] = static_cast<int>(dims.size());
+    from.push_back(window_of(before, group.in_begin, group.in_end));
+    to.push_back(window_of(after, group.out_begin, group.out_end));
+    dims.push_back({"group" + std::to_string(dims.size()), size});
+  }
+  shape = Shape(std::move(dims));
+}
+
+/// One group brought from its old to its new borders, with operands that have these windows.
+struct Borders {
+  std::vector<program::Buffer> buffers;
+  program::ExchangeStep step;
+
+  Borders(const Flat& flat, int group, DType dtype, const Placement& placement) : buffers(2) {
+    for (auto& buffer : buffers) {
+      buffer.spec = {flat.shape, dtype};
+      buffer.placement = placement;
+    }
+    buffers[0].windows = flat.from;
+    buffers[1].windows = flat.to;
+    step.dim = group;
+    step.runs = {{.count = flat.shape[group].size}};
+    step.inputs = {0};
+    step.outputs = {1};
+    step.mesh_dims = placement.mesh_dims_splitting(group);
+    std::sort(step.mesh_dims.begin(), step.mesh_dims.end());
+  }
+  /// True if the ranks' elements of the group are the same before and after.
+  bool equal(const MeshShape& mesh) const {
+    const auto load = program::load_of(buffers, step, mesh);
+    return std::all_of(load.sent.begin(), load.sent.end(), [](auto n) { return n == 0; });
+  }
+};
 
 class Reshape : public Operation {
  public:
@@ -65,7 +120,7 @@ class Reshape : public Operation {
     return {reshape(output_gradients[0], inputs[0].shape())};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override;
-  void lower(program::Emitter& emitter) const override { emitter.alias(0, 0); }
+  void lower(program::Emitter& emitter) const override;
 
  private:
   Shape shape_;
@@ -73,25 +128,50 @@ class Reshape : public Operation {
 
 std::vector<Strategy> Reshape::strategies(const StrategyContext& context) const {
   std::vector<Strategy> strategies;
-  const Shape& from = context.inputs[0].shape;
+  const TensorSpec& input = context.inputs[0];
   const State& current = context.current[0];
-  for (const Group& group : matched_groups(from, shape_)) {
+  const Flat flat(input.shape, shape_);
+  for (const Group& group : matched_groups(input.shape, shape_)) {
     if (group.in_begin == group.in_end || group.out_begin == group.out_end) continue;
-    // A cut passes along a dim that stays, or along the outermost of dims that change.
-    if (!group.is_one_dim() &&
-        !same_borders(from[group.in_begin].size, shape_[group.out_begin].size, context.ways))
-      continue;
-    if (current.is_split() && current.dim == group.in_begin &&
-        (group.is_one_dim() || !current.inner))
-      strategies.push_back({{current}, {State::split(group.out_begin, current.inner)}});
-    // Not for the sake of the result's rules where dims change: another mesh dim may cut the same
-    // dims then, and borders of nested cuts differ.
-    if (context.ruled_inputs[0] == group.in_begin ||
-        (group.is_one_dim() && context.ruled_outputs[0] == group.out_begin))
-      strategies.push_back({{State::split(group.in_begin)}, {State::split(group.out_begin)}});
+    // A cut passes along a dim that stays, or along the outermost of dims that change, whose
+    // borders are moved if they differ.
+    const auto pass = [&](bool inner) {
+      const int dim = flat.group_of_input[static_cast<std::size_t>(group.in_begin)];
+      const Borders borders(flat, dim, input.dtype, Placement({State::split(dim)}));
+      const double bytes =
+          group.is_one_dim() ? 0 : sent_bytes(borders.buffers, borders.step, context.ways);
+      strategies.push_back(
+          {{State::split(group.in_begin, inner)}, {State::split(group.out_begin, inner)}, bytes});
+    };
+    if (current.is_split() && current.dim == group.in_begin) pass(current.inner);
+    if (context.ruled_inputs[0] == group.in_begin || context.ruled_outputs[0] == group.out_begin)
+      pass(false);
   }
   add_linear(strategies, context, 0, {0});
   return strategies;
+}
+
+void Reshape::lower(program::Emitter& emitter) const {
+  const program::Buffer input = emitter.buffer(emitter.input(0));
+  const DType dtype = input.spec.dtype;
+  const Flat flat(input.spec.shape, shape_);
+  const Placement placement = mapped(input.placement, flat.group_of_input);
+  std::vector<int> moved;
+  for (int g = 0; g < flat.shape.rank(); ++g)
+    if (!Borders(flat, g, dtype, placement).equal(emitter.mesh())) moved.push_back(g);
+  if (moved.empty()) return emitter.alias(0, 0);
+  Windows held = flat.from;
+  program::BufferId from = emitter.view(emitter.input(0), {flat.shape, dtype}, placement, held);
+  for (int g : moved) {
+    held[static_cast<std::size_t>(g)] = flat.to[static_cast<std::size_t>(g)];
+    program::ExchangeStep step = Borders(flat, g, dtype, placement).step;
+    step.inputs = {from};
+    from = g == moved.back()
+               ? emitter.view(emitter.output(0), {flat.shape, dtype}, placement, flat.to)
+               : emitter.temporary("borders", {flat.shape, dtype}, placement, held);
+    step.outputs = {from};
+    emitter.exchange(std::move(step));
+  }
 }
 
 }  // namespace

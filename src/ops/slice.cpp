@@ -2,58 +2,13 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "move.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/ops/exchange.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/shape_ops.hpp"
-#include "tessera/ops/strategies.hpp"
-#include "tessera/program/emitter.hpp"
 
 namespace tessera::ops {
 namespace {
-
-using Runs = std::vector<program::ExchangeStep::Run>;
-
-/// Elements of one dim brought to other places along it, zeros elsewhere; along a cut dim by one
-/// exchange between the ranks whose tiles share elements.
-class Move : public Operation {
- public:
-  explicit Move(std::string dim) : dim_(std::move(dim)) {}
-  std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
-    const Shape& shape = inputs[0].shape;
-    return {{shape.resized(dim_, size_after(shape)), inputs[0].dtype}};
-  }
-  std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    const Shape& shape = context.inputs[0].shape;
-    const int dim = shape.index_of(dim_);
-    auto strategies = passing_cuts(context, [](const std::string&) { return true; });
-    for (auto& strategy : strategies)
-      if (strategy.inputs[0].dim == dim)
-        strategy.bytes = exchange_bytes(context.inputs, context.outputs, dim, runs(shape[dim].size),
-                                        context.ways);
-    add_linear(strategies, context, 0, {0});
-    return strategies;
-  }
-  void lower(program::Emitter& emitter) const override {
-    const Shape& shape = emitter.buffer(emitter.input(0)).spec.shape;
-    program::ExchangeStep step;
-    step.dim = shape.index_of(dim_);
-    step.inputs = {emitter.input(0)};
-    step.outputs = {emitter.output(0)};
-    step.runs = runs(shape[step.dim].size);
-    emitter.exchange(std::move(step));
-  }
-
- protected:
-  const std::string& dim() const { return dim_; }
-  /// The dim's size in the result; UserError if the operation is not legal for the shape.
-  virtual std::int64_t size_after(const Shape& shape) const = 0;
-  /// For a dim of n elements.
-  virtual Runs runs(std::int64_t n) const = 0;
-
- private:
-  std::string dim_;
-};
 
 /// slice, or its adjoint pad: every step-th element from `begin` on.
 class Stretch : public Move {
@@ -72,7 +27,8 @@ class Stretch : public Move {
   }
 
  protected:
-  std::int64_t size_after(const Shape& shape) const override {
+  std::vector<std::int64_t> sizes_after(std::span<const TensorSpec> inputs) const override {
+    const Shape& shape = inputs[0].shape;
     const std::int64_t old = shape.size_of(dim());
     const std::int64_t inner = pad_ ? old : size_, outer = pad_ ? size_ : old;
     check_user(step_ >= 1, type(), " of dim '", dim(), "': step ", step_, " is below 1");
@@ -80,10 +36,10 @@ class Stretch : public Move {
     check_user(begin_ >= 0 && inner >= 0 && end <= outer, type(), " of dim '", dim(), "' of ",
                shape.to_string(), ": [", begin_, ", ", end, ") does not lie within [0, ", outer,
                ")");
-    return size_;
+    return {size_};
   }
-  Runs runs(std::int64_t n) const override {
-    if (pad_) return {{.count = n, .to = begin_, .to_step = step_}};
+  Runs runs(const std::vector<std::int64_t>& sizes) const override {
+    if (pad_) return {{.count = sizes[0], .to = begin_, .to_step = step_}};
     return {{.count = size_, .from = begin_, .from_step = step_}};
   }
 
@@ -108,8 +64,11 @@ class Shift : public Move {
   }
 
  protected:
-  std::int64_t size_after(const Shape& shape) const override { return shape.size_of(dim()); }
-  Runs runs(std::int64_t n) const override {
+  std::vector<std::int64_t> sizes_after(std::span<const TensorSpec> inputs) const override {
+    return {inputs[0].shape.size_of(dim())};
+  }
+  Runs runs(const std::vector<std::int64_t>& sizes) const override {
+    const std::int64_t n = sizes[0];
     if (n == 0) return {};
     if (!wrap_)
       return {{.count = std::max<std::int64_t>(0, n - std::abs(offset_)),

@@ -33,6 +33,8 @@ double collective_seconds(CollectiveKind kind, double bytes, double members, con
                       2 * rounds * link.alpha + 2 * part * bytes * link.beta);
     case CollectiveKind::all_to_all:
       return (members - 1) * link.alpha + part * bytes * link.beta;
+    case CollectiveKind::neighbour_exchange:
+      return 2 * link.alpha + bytes * link.beta;  // one message to each side, as a rule
     default:
       return rounds * link.alpha + part * bytes * link.beta;
   }

@@ -25,8 +25,10 @@ Shape NodeEmitter::local_shape(BufferId id) const {
   return Shape(std::move(dims));
 }
 
-BufferId NodeEmitter::temporary(const std::string& name, TensorSpec spec, Placement placement) {
-  return planner_.builder().new_buffer(label_ + "/" + name, std::move(spec), std::move(placement));
+BufferId NodeEmitter::temporary(const std::string& name, TensorSpec spec, Placement placement,
+                                Windows windows) {
+  return planner_.builder().new_buffer(label_ + "/" + name, std::move(spec), std::move(placement),
+                                       std::move(windows));
 }
 
 BufferId NodeEmitter::view(BufferId of, TensorSpec spec, Placement placement, Windows windows) {

@@ -28,8 +28,9 @@ class NodeEmitter final : public program::Emitter {
   }
   const MeshShape& mesh() const override { return planner_.builder().mesh(); }
   Shape local_shape(program::BufferId id) const override;
-  program::BufferId temporary(const std::string& name, TensorSpec spec,
-                              Placement placement) override;
+  using program::Emitter::temporary;
+  program::BufferId temporary(const std::string& name, TensorSpec spec, Placement placement,
+                              Windows windows) override;
   program::BufferId view(program::BufferId of, TensorSpec spec, Placement placement,
                          Windows windows) override;
   using program::Emitter::kernel;

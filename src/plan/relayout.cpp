@@ -10,24 +10,9 @@
 namespace tessera::plan {
 namespace {
 
+/// Cuts of a dim, outermost first, end with this one.
 bool is_innermost(const Placement& placement, int m) {
   return placement.mesh_dims_splitting(placement[m].dim).back() == m;
-}
-
-/// Splits that stay in name but lie inside a cut that changes: they must be gathered and cut again.
-std::vector<int> disturbed_splits(const Placement& from, const Placement& to) {
-  std::vector<int> disturbed;
-  for (int m = 0; m < from.mesh_rank(); ++m) {
-    if (!from[m].is_split() || !to[m].is_split() || from[m].dim != to[m].dim) continue;
-    const auto before = from.mesh_dims_splitting(from[m].dim);
-    const auto after = to.mesh_dims_splitting(to[m].dim);
-    const auto position = std::find(before.begin(), before.end(), m) - before.begin();
-    const auto position_after = std::find(after.begin(), after.end(), m) - after.begin();
-    if (position != position_after ||
-        !std::equal(before.begin(), before.begin() + position, after.begin()))
-      disturbed.push_back(m);
-  }
-  return disturbed;
 }
 
 bool same_kinds(const Placement& a, const Placement& b) {
@@ -38,14 +23,13 @@ bool same_kinds(const Placement& a, const Placement& b) {
 
 class PathFinder {
  public:
-  PathFinder(const Placement& from, const Placement& to)
-      : current_(from), target_(to), disturbed_(disturbed_splits(from, to)) {}
+  PathFinder(const Placement& from, const Placement& to) : current_(from), target_(to) {}
 
   std::vector<Change> run() {
     for (int round = 0; !same_tiles(current_, target_); ++round) {
       TESSERA_CHECK(round < 64, "no way from one placement to another");
-      if (slice() || reduce_scatter() || all_reduce() || all_to_all() || all_gather() ||
-          keep_at_origin())
+      if (slice() || reduce_scatter() || all_reduce() || all_to_all() || reorder() ||
+          slice_inside() || all_gather() || keep_at_origin())
         continue;
       TESSERA_CHECK(false, "no way from one placement to another");
     }
@@ -108,22 +92,65 @@ class PathFinder {
     }
     return false;
   }
+  bool stays(int m) const { return target_[m].is_split() && target_[m].dim == current_[m].dim; }
   bool all_gather() {
-    for (int m = current_.mesh_rank() - 1; m >= 0; --m) {
-      if (!current_[m].is_split() || current_[m] == target_[m] || !is_innermost(current_, m))
-        continue;
-      Placement after = current_;
-      after[m] = State::replicated();
-      push(Change::Kind::all_gather, {m}, std::move(after));
+    for (const bool staying : {false, true})
+      for (int m = current_.mesh_rank() - 1; m >= 0; --m) {
+        if (!current_[m].is_split() || stays(m) != staying || !is_innermost(current_, m)) continue;
+        // A cut that stays is gathered only where the cuts around it can't be put in order.
+        if (staying && is_complete(current_[m].dim)) continue;
+        Placement after = current_;
+        after[m] = State::replicated();
+        push(Change::Kind::all_gather, {m}, std::move(after));
+        return true;
+      }
+    return false;
+  }
+  /// The target's cuts of a dim that are there.
+  std::vector<int> kept_cuts(const Placement& placement, int dim) const {
+    std::vector<int> kept;
+    for (int m : target_.mesh_dims_splitting(dim))
+      if (placement[m].is_split() && placement[m].dim == dim) kept.push_back(m);
+    return kept;
+  }
+  /// True if these come first, in the target's order.
+  bool in_order(const Placement& placement, int dim) const {
+    const auto kept = kept_cuts(placement, dim);
+    const auto order = placement.mesh_dims_splitting(dim);
+    return std::equal(kept.begin(), kept.end(), order.begin());
+  }
+  bool is_complete(int dim) const {
+    return in_order(current_, dim) && kept_cuts(current_, dim) == target_.mesh_dims_splitting(dim);
+  }
+  /// The placement with these first in the target's order and other cuts of the dim inside them:
+  /// not always to be written with what is outer and inner.
+  Placement ordered(Placement placement, int dim) const {
+    for (int m : placement.mesh_dims_splitting(dim)) placement[m] = State::split(dim, true);
+    for (int m : kept_cuts(placement, dim)) placement[m] = target_[m];
+    return placement;
+  }
+  bool reorder() {
+    for (int m = 0; m < current_.mesh_rank(); ++m) {
+      if (!current_[m].is_split()) continue;
+      const int dim = current_[m].dim;
+      Placement after = ordered(current_, dim);
+      if (in_order(current_, dim) || !in_order(after, dim)) continue;
+      std::vector<int> mesh_dims = current_.mesh_dims_splitting(dim);
+      std::sort(mesh_dims.begin(), mesh_dims.end());
+      push(Change::Kind::neighbour_exchange, std::move(mesh_dims), std::move(after));
       return true;
     }
-    // Nothing else to do: gather a disturbed split, to be cut again in its new place.
-    for (int m : disturbed_) {
-      if (!current_[m].is_split() || !is_innermost(current_, m)) continue;
-      disturbed_.erase(std::find(disturbed_.begin(), disturbed_.end(), m));
+    return false;
+  }
+  /// A cut that the target has outside of cuts that are there already: inside them for now.
+  bool slice_inside() {
+    for (int m = 0; m < current_.mesh_rank(); ++m) {
+      if (!current_[m].is_replicated() || !target_[m].is_split()) continue;
+      const int dim = target_[m].dim;
       Placement after = current_;
-      after[m] = State::replicated();
-      push(Change::Kind::all_gather, {m}, std::move(after));
+      after[m] = State::split(dim, true);
+      if (!is_innermost(after, m) || !in_order(ordered(after, dim), dim)) continue;
+      push(Change::Kind::slice, {m}, std::move(after));
       return true;
     }
     return false;
@@ -141,7 +168,6 @@ class PathFinder {
 
   Placement current_;
   Placement target_;
-  std::vector<int> disturbed_;
   std::vector<Change> path_;
 };
 

@@ -11,9 +11,17 @@ namespace tessera::plan {
 
 /// One elementary change of placement.
 struct Change {
-  enum class Kind { slice, keep_at_origin, all_reduce, reduce_scatter, all_gather, all_to_all };
+  enum class Kind {
+    slice,
+    keep_at_origin,
+    all_reduce,
+    reduce_scatter,
+    all_gather,
+    all_to_all,
+    neighbour_exchange  ///< the cuts of one dim take another order
+  };
   Kind kind;
-  std::vector<int> mesh_dims;  ///< several only for all_reduce
+  std::vector<int> mesh_dims;  ///< several only for all_reduce and neighbour_exchange
   Placement after;
 };
 
@@ -21,7 +29,8 @@ struct Change {
 bool same_tiles(const Placement& a, const Placement& b);
 
 /// Elementary changes from one placement to another, in the order that moves few bytes: slices
-/// first, then reductions, exchanges, and gathers last.
+/// first, then reductions, exchanges, and gathers last. Where the cuts of one dim come in another
+/// order, tiles are exchanged rather than gathered and cut again.
 std::vector<Change> relayout_path(const Placement& from, const Placement& to);
 
 /// Payload bytes of a path on the rank with the largest tile (all_gather: output, others: input).

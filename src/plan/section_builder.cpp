@@ -140,6 +140,17 @@ BufferId SectionBuilder::change(BufferId from, const Change& change) {
                  change.mesh_dims, {from});
       return from;
     }
+    case Change::Kind::neighbour_exchange: {
+      program::ExchangeStep step;
+      step.label = label;
+      step.dim = old.placement[change.mesh_dims[0]].dim;
+      step.runs = {{.count = old.spec.shape[step.dim].size}};
+      step.inputs = {from};
+      step.outputs = {new_buffer(old.name, old.spec, change.after)};
+      const BufferId to = step.outputs[0];
+      exchange(std::move(step));
+      return to;
+    }
     case Change::Kind::reduce_scatter:
       return bucket_change(label, CollectiveKind::reduce_scatter, change.mesh_dims[0], {from},
                            {change.after})[0];

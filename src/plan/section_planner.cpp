@@ -13,6 +13,11 @@ namespace tessera::plan {
 
 using program::BufferId;
 
+namespace {
+/// A gathered weight is kept from one use to the next if no more operations lie between.
+constexpr int kNodesBetweenUses = 8;
+}  // namespace
+
 SectionPlanner::SectionPlanner(Storage& storage, const Graph& graph)
     : storage_(storage),
       graph_(graph),
@@ -27,7 +32,10 @@ Draft SectionPlanner::run() {
   load_inputs();
   reduce_gradients();
   for (std::size_t n = 0; n < graph_.nodes().size(); ++n)
-    if (needed_[n]) plan_node(graph_.nodes()[n]);
+    if (needed_[n]) {
+      node_ = static_cast<int>(n);
+      plan_node(graph_.nodes()[n]);
+    }
   finish_assignments();
   finish_fetches();
   return {std::move(builder_.section()), std::move(stores_)};
@@ -81,6 +89,7 @@ void SectionPlanner::plan_node(const Node& node) {
   Choice choice;
   choice.operation = node.operation.get();
   for (int input : node.inputs) {
+    release_gathered(input);
     choice.input_specs.push_back(spec_of(input));
     std::vector<Placement> placements;
     for (const auto& version : versions_[static_cast<std::size_t>(input)])
@@ -106,6 +115,17 @@ void SectionPlanner::plan_node(const Node& node) {
     add_version(node.outputs[j], outputs[j]);
     if (used_[static_cast<std::size_t>(node.outputs[j])]) settle(node.outputs[j]);
   }
+}
+
+/// A weight that is stored split keeps its gathered copy for operations that follow soon; later
+/// ones, as those of the backward pass, gather it again.
+void SectionPlanner::release_gathered(int tensor) {
+  auto& versions = versions_[static_cast<std::size_t>(tensor)];
+  if (versions.size() < 2 || !storage_.is_stored_split(versions[0].placement)) return;
+  std::erase_if(versions, [&](const Version& version) {
+    return !storage_.is_stored_split(version.placement) &&
+           node_ - version.used_at > kNodesBetweenUses;
+  });
 }
 
 /// At operation borders a tensor has its rules' placement, or is partial, or is cut further for
@@ -147,8 +167,11 @@ const SectionPlanner::Version& SectionPlanner::cheapest_version(int tensor,
 }
 
 BufferId SectionPlanner::version_in(int tensor, const Placement& placement) {
-  for (const auto& version : versions_[static_cast<std::size_t>(tensor)])
-    if (same_tiles(version.placement, placement)) return version.buffer;
+  for (auto& version : versions_[static_cast<std::size_t>(tensor)])
+    if (same_tiles(version.placement, placement)) {
+      version.used_at = node_;
+      return version.buffer;
+    }
   BufferId buffer = relayout(cheapest_version(tensor, placement).buffer, placement);
   const DType dtype = spec_of(tensor).dtype;
   if (builder_.buffer(buffer).spec.dtype != dtype && !placement.has_partial()) {
@@ -174,7 +197,7 @@ void SectionPlanner::add_version(int tensor, BufferId buffer) {
   auto& versions = versions_[static_cast<std::size_t>(tensor)];
   for (const auto& version : versions)
     if (version.buffer == buffer) return;
-  versions.push_back({buffer, builder_.buffer(buffer).placement});
+  versions.push_back({buffer, builder_.buffer(buffer).placement, node_});
 }
 
 /// After an in-place reduction: whoever holds the buffer holds the reduced value now.

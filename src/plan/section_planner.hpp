@@ -36,6 +36,7 @@ class SectionPlanner {
   struct Version {
     program::BufferId buffer;
     Placement placement;
+    int used_at = 0;  ///< node that used it last
   };
 
   void find_needed();
@@ -45,6 +46,7 @@ class SectionPlanner {
   void all_reduce_gradients(const std::vector<int>& tensors);
   void plan_node(const Node& node);
   void settle(int tensor);
+  void release_gathered(int tensor);
   Placement wanted(int tensor) const;
 
   const Version& cheapest_version(int tensor, const Placement& placement) const;
@@ -67,6 +69,7 @@ class SectionPlanner {
   std::vector<std::vector<Version>> versions_;  // by tensor
   std::vector<int> assigned_to_;                // by tensor: variable, or -1
   std::vector<Store> stores_;
+  int node_ = 0;  // that is being planned
 };
 
 }  // namespace tessera::plan

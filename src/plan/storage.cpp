@@ -9,24 +9,42 @@
 
 namespace tessera::plan {
 
+namespace {
+
+/// Index of the mesh dim that a deck key names; -1 if it names none.
+int named_mesh_dim(const MeshShape& mesh, const char* key, const std::string& name) {
+  if (name.empty()) return -1;
+  const auto found = mesh.find(name);
+  std::vector<std::string> names;
+  for (const auto& dim : mesh.dims()) names.push_back(dim.name);
+  check_user(found.has_value(), key, " = ", name, " is no dim of the mesh ", mesh.to_string(),
+             did_you_mean(name, names), "; name one of: ", join(names, ", "));
+  return *found;
+}
+
+/// One more cut, of the dim whose tiles are the longest.
+void cut_once_more(Placement& placement, const Shape& shape, const MeshShape& mesh, int m) {
+  if (m < 0 || mesh[m].size == 1 || !placement[m].is_replicated() || shape.rank() == 0) return;
+  const auto extents = largest_tile(shape, placement, mesh);
+  const auto largest = std::max_element(extents.begin(), extents.end()) - extents.begin();
+  placement[m] = State::split(static_cast<int>(largest), true);
+}
+
+}  // namespace
+
 Storage::Storage(const VariableSet& variables, const PlanOptions& options)
     : variables_(variables),
       options_(options),
+      shard_(named_mesh_dim(options.mesh, "optim.shard", options.shard)),
+      store_(named_mesh_dim(options.mesh, "layout.store", options.store)),
       placements_(static_cast<std::size_t>(variables.size())) {
-  if (!options.shard.empty()) {
-    const auto found = options.mesh.find(options.shard);
-    std::vector<std::string> names;
-    for (const auto& dim : options.mesh.dims()) names.push_back(dim.name);
-    check_user(found.has_value(), "optim.shard = ", options.shard, " is no dim of the mesh ",
-               options.mesh.to_string(), did_you_mean(options.shard, names),
-               "; name one of: ", join(names, ", "));
-    shard_ = *found;
-  }
   for (int v = 0; v < variables.size(); ++v) {
     const Variable& variable = variables[v];
     auto& placement = placements_[static_cast<std::size_t>(v)];
     if (variable.kind == Variable::Kind::slot)
       placement = sharded(variable.name, variable.spec.shape);
+    else if (variable.kind == Variable::Kind::weight)
+      placement = stored(variable.name, variable.spec.shape);
     else if (variable.kind != Variable::Kind::gradient)
       placement = ruled(variable.name, variable.spec.shape);
   }
@@ -39,14 +57,15 @@ Placement Storage::ruled(const std::string& name, const Shape& shape) const {
   return placement;
 }
 
-Placement Storage::sharded(const std::string& name, const Shape& shape) const {
+Placement Storage::stored(const std::string& name, const Shape& shape) const {
   Placement placement = ruled(name, shape);
-  if (shard_ < 0 || options_.mesh[shard_].size == 1 || !placement[shard_].is_replicated() ||
-      shape.rank() == 0)
-    return placement;
-  const auto extents = largest_tile(shape, placement, options_.mesh);
-  const auto largest = std::max_element(extents.begin(), extents.end()) - extents.begin();
-  placement[shard_] = State::split(static_cast<int>(largest), true);
+  if (shape.rank() >= 2) cut_once_more(placement, shape, options_.mesh, store_);
+  return placement;
+}
+
+Placement Storage::sharded(const std::string& name, const Shape& shape) const {
+  Placement placement = stored(name, shape);
+  cut_once_more(placement, shape, options_.mesh, shard_);
   return placement;
 }
 

@@ -23,8 +23,15 @@ class Storage {
 
   /// The rules' placement; mesh dims of size 1 count as replicated.
   Placement ruled(const std::string& name, const Shape& shape) const;
-  /// The rules' placement with one more cut over the shard mesh dim: for slots.
+  /// The rules' placement with one more cut over the store mesh dim, if it has two dims: for
+  /// weights.
+  Placement stored(const std::string& name, const Shape& shape) const;
+  /// That with one more cut over the shard mesh dim: for slots.
   Placement sharded(const std::string& name, const Shape& shape) const;
+  /// True if a tensor under this placement is cut further for storage by `layout.store`.
+  bool is_stored_split(const Placement& placement) const {
+    return store_ >= 0 && placement[store_].is_split() && placement[store_].inner;
+  }
 
   /// As stored; empty for a gradient that no section has assigned yet.
   const std::optional<Placement>& placement(int variable) const {
@@ -42,6 +49,7 @@ class Storage {
   const VariableSet& variables_;
   const PlanOptions& options_;
   int shard_ = -1;
+  int store_ = -1;
   std::vector<std::optional<Placement>> placements_;
 };
 

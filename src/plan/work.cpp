@@ -168,6 +168,11 @@ std::vector<Work> works_of(const Section& section, const program::Step& step,
     if (relayout->receive >= 0) works.push_back(Meter::copy(meter.bytes(relayout->outputs)));
   } else if (const auto* local = std::get_if<program::LocalStep>(&step)) {
     works.push_back(Meter::copy(meter.bytes({local->output})));
+  } else if (const auto* exchange = std::get_if<program::ExchangeStep>(&step)) {
+    // What stays is copied, what goes is packed and unpacked.
+    works.push_back(Meter::copy(meter.bytes(exchange->outputs)));
+    if (exchange->send >= 0) works.push_back(Meter::copy(meter.bytes({exchange->send})));
+    if (exchange->receive >= 0) works.push_back(Meter::copy(meter.bytes({exchange->receive})));
   }
   return works;
 }
@@ -184,6 +189,10 @@ Transfer transfer_of(const Section& section, const program::Step& step, const Me
                 {relayout->mesh_dim},
                 meter.bytes(gathers ? relayout->outputs : relayout->inputs),
                 1};
+  } else if (const auto* exchange = std::get_if<program::ExchangeStep>(&step)) {
+    if (exchange->send >= 0)
+      transfer = {program::CollectiveKind::neighbour_exchange, exchange->mesh_dims,
+                  meter.bytes({exchange->send}), 1};
   }
   if (mesh.group_size(transfer.mesh_dims) == 1) transfer.count = 0;
   return transfer;

@@ -23,8 +23,8 @@ static void check_memory_limit(const Compiled& compiled, const std::string& limi
   check_user(bytes <= parse_bytes("plan.memory_limit", limit), "plan.memory_limit = ", limit,
              " is exceeded: a rank of mesh '", compiled.mesh.to_string(), "' needs ",
              format_bytes(bytes),
-             "; take more ranks, a layout that splits more dims, more train.micro_batches or "
-             "optim.shard");
+             "; take more ranks, a layout that splits more dims, more train.micro_batches, "
+             "optim.shard or layout.store");
 }
 
 plan::Candidate chosen(const Settings& settings, std::int64_t ranks) {
@@ -55,6 +55,7 @@ Compiled compile(const Settings& settings, const plan::Candidate& choice) {
   options.mesh = compiled.mesh;
   options.layout = compiled.layout;
   options.shard = choice.shard;
+  options.store = settings.mesh.store;
   compiled.program = plan::compile(variables, graphs, options);
   return compiled;
 }

@@ -74,6 +74,12 @@ void MeshConfig::describe(config::Schema& schema) {
            "Which tensor dim is cut over which mesh dim, such as batch:batch, vocab:model, "
            "d_ff:model, heads:model. Changes speed and memory, never results.")
       .free_key();
+  schema
+      .add("layout.store", store,
+           "Mesh dim, usually the one that cuts the batch, over which weights of two dims and more "
+           "are stored split: gathered just before use, again in the backward pass, and released "
+           "after it. Saves memory, costs one more gather of each weight. Empty: none.")
+      .free_key();
 }
 
 void TrainConfig::describe(config::Schema& schema) {

@@ -56,7 +56,8 @@ std::string header_text(const Session& session, const std::vector<std::string>& 
   text +=
       line("mesh",
            (mesh.empty() ? "one rank" : mesh) + "   layout " + session.compiled.layout.to_string() +
-               (settings.optim.shard.empty() ? "" : "   optimizer over " + settings.optim.shard));
+               (settings.optim.shard.empty() ? "" : "   optimizer over " + settings.optim.shard) +
+               (settings.mesh.store.empty() ? "" : "   weights over " + settings.mesh.store));
   text += line("model", settings.model_name + ", " +
                             with_commas(session.compiled.task->variables().parameters()) +
                             " parameters, " + settings.train.dtype);

@@ -89,11 +89,12 @@ double available_memory(const std::string& root) {
 void check_memory(double bytes_per_rank, int ranks_on_node, double available,
                   const std::string& host) {
   const double needed = bytes_per_rank * ranks_on_node;
-  check_user(available < 0 || needed <= available, "not enough memory on ", host, ": ",
-             ranks_on_node, " rank(s) need ", format_bytes(bytes_per_rank), " each, ",
-             format_bytes(needed), " together, and ", format_bytes(available),
-             " are available. Take more nodes, a layout that splits more dims, more "
-             "train.micro_batches or optim.shard (`tessera plan` shows what that saves)");
+  check_user(
+      available < 0 || needed <= available, "not enough memory on ", host, ": ", ranks_on_node,
+      " rank(s) need ", format_bytes(bytes_per_rank), " each, ", format_bytes(needed),
+      " together, and ", format_bytes(available),
+      " are available. Take more nodes, a layout that splits more dims, more "
+      "train.micro_batches, optim.shard or layout.store (`tessera plan` shows what that saves)");
 }
 
 }  // namespace tessera::train

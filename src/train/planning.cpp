@@ -70,6 +70,7 @@ class Evaluator {
       options.mesh = choice.mesh;
       options.layout = choice.layout;
       options.shard = choice.shard;
+      options.store = settings_.mesh.store;
       const auto program = plan::compile(made.variables(), graphs_of(made), options);
       std::vector<plan::SectionRuns> runs;
       for (const auto& count : made.step_sections()) runs.push_back({count.section, count.runs});

@@ -88,6 +88,15 @@ TEST_CASE("errors name dims and sizes") {
   CHECK(has(message([&] { ops::reduce_sum(x, {{"b", 4}}); }), {"'b'", "another size"}));
   CHECK(has(message([&] { ops::broadcast(x, {{"b", 3}}); }), {"'a'", "missing"}));
   CHECK(has(message([&] { ops::slice(x, "b", 2, 2); }), {"'b'", "[2, 4)", "[0, 3)"}));
+  CHECK(has(message([&] { ops::slice(x, "b", 0, 2, 3); }), {"'b'", "[0, 4)", "[0, 3)"}));
+  CHECK(has(message([&] { ops::slice(x, "b", 0, 2, 0); }), {"'b'", "step 0"}));
+  CHECK(has(message([&] {
+              ops::concat({x, c.tensor({{"a", 3}, {"b", 3}})}, "b");
+            }),
+            {"'b'", "[a:2, b:3]", "[a:3, b:3]"}));
+  CHECK(has(message([&] { ops::split(x, "b", {2, 2}); }), {"'b'", "4", "3"}));
+  CHECK(has(message([&] { ops::stack({x}, "c", 3); }), {"3", "[a:2, b:3]"}));
+  CHECK(has(message([&] { ops::stack({x}, "a"); }), {"'a'", "two dims"}));
   CHECK(has(message([&] { ops::pad(x, "b", 2, 4); }), {"'b'", "[2, 5)", "[0, 4)"}));
   CHECK(has(message([&] { ops::rename(x, "c", "d"); }), {"'c'", "[a:2, b:3]"}));
   CHECK(has(message([&] { ops::rename(x, "a", "b"); }), {"'b'", "two dims"}));

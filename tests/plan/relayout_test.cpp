@@ -90,6 +90,13 @@ TEST_CASE("any placement is reached from any other by legal elementary changes")
           REQUIRE(current[m].is_split());
           REQUIRE(change.after[m].is_split());
           break;
+        case Change::Kind::neighbour_exchange:
+          for (int d : change.mesh_dims) {
+            REQUIRE(current[d].is_split());
+            REQUIRE(change.after[d].dim == current[d].dim);
+          }
+          current = change.after;
+          continue;
         default:
           REQUIRE(false);
       }
@@ -121,4 +128,20 @@ TEST_CASE("reductions over several mesh dims are one all_reduce") {
   const auto path = plan::relayout_path(from, to);
   REQUIRE(path.size() == 1);
   CHECK(path[0].mesh_dims == std::vector<int>{0, 2});
+}
+
+TEST_CASE("cuts of one dim in another order are exchanged, not gathered") {
+  Placement from(3), to(3);
+  from[0] = State::split(2, true);
+  from[1] = to[0] = to[1] = State::split(2);
+  const auto path = plan::relayout_path(from, to);
+  REQUIRE(path.size() == 1);
+  CHECK(path[0].kind == Change::Kind::neighbour_exchange);
+  CHECK(path[0].mesh_dims == std::vector<int>{0, 1});
+  // An outer cut is added by a slice and an exchange.
+  from[0] = State::replicated();
+  const auto added = plan::relayout_path(from, to);
+  REQUIRE(added.size() == 2);
+  CHECK(added[0].kind == Change::Kind::slice);
+  CHECK(added[1].kind == Change::Kind::neighbour_exchange);
 }

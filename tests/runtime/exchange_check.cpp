@@ -27,6 +27,15 @@ double y_value(std::int64_t rank, std::int64_t index) {
   return static_cast<double>((rank * 5 + index * 3) % 11);
 }
 
+program::Program program_of(const MeshShape& mesh, program::Section section) {
+  plan::plan_memory(section);
+  program::Program program;
+  program.mesh = mesh;
+  program.arena_bytes = section.arena_bytes;
+  program.sections.push_back(std::move(section));
+  return program;
+}
+
 class Maker {
  public:
   Maker(const MeshShape& mesh, unsigned seed) : random_(seed) {
@@ -51,14 +60,7 @@ class Maker {
     const BufferId y = builder.new_buffer("y", spec_, placement_, windows_);
     section.inputs = {{"x", x}, {"y", y}};
     section.fetches = {{"window", gather(builder, x)}, {"sum", accumulate(builder, y)}};
-    plan::Draft draft;
-    draft.section = std::move(section);
-    plan::plan_memory(draft.section);
-    program::Program program;
-    program.mesh = options_.mesh;
-    program.sections.push_back(std::move(draft.section));
-    program.arena_bytes = program.sections[0].arena_bytes;
-    return program;
+    return program_of(options_.mesh, std::move(section));
   }
 
  private:
@@ -252,6 +254,60 @@ class Checker {
 
 program::Program random_exchange(const MeshShape& mesh, unsigned seed) {
   return Maker(mesh, seed).make();
+}
+
+program::Program random_relayout(const MeshShape& mesh, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto placement = [&] {
+    Placement placement(mesh.rank());
+    for (int m = 0; m < mesh.rank(); ++m)
+      if (mesh[m].size > 1 && random() % 4 > 0)
+        placement[m] = State::split(static_cast<int>(random() % 2), random() % 2 == 0);
+    return placement;
+  };
+  const VariableSet variables;
+  plan::PlanOptions options;
+  options.mesh = mesh;
+  plan::Storage storage(variables, options);
+  plan::SectionBuilder builder(storage, "relayout");
+  const TensorSpec spec{Shape{{"a", static_cast<std::int64_t>(random() % 12)}, {"b", 7}},
+                        DType::f64};
+  const Placement from = placement(), to = placement();
+  BufferId buffer = builder.new_buffer("x", spec, from);
+  builder.section().inputs = {{"x", buffer}};
+  for (const auto& change : plan::relayout_path(from, to)) buffer = builder.change(buffer, change);
+  builder.section().fetches = {{"y", buffer}};
+  return program_of(mesh, std::move(builder.section()));
+}
+
+std::vector<std::string> check_relayout(const program::Program& program,
+                                        comm::Collectives& collectives) {
+  const auto& section = program.sections[0];
+  const auto& y = section.buffers[static_cast<std::size_t>(section.fetches[0].buffer)];
+  runtime::Executor executor(program, collectives, shared_exec(), {true, false});
+  const auto value = [&](const std::vector<std::int64_t>& index) {
+    return static_cast<double>(index[0] * y.spec.shape[1].size + index[1]);
+  };
+  for (int r = 0; r < executor.local_ranks(); ++r) {
+    std::vector<double> values;
+    for_each_index(executor.input_box("relayout", "x", r),
+                   [&](std::int64_t, const auto& index) { values.push_back(value(index)); });
+    executor.set_input("relayout", "x", r, values.data());
+  }
+  executor.run("relayout", {});
+  std::vector<std::string> failures;
+  for (int r = 0; r < executor.local_ranks(); ++r) {
+    const int rank = collectives.local_ranks()[static_cast<std::size_t>(r)];
+    const auto found = executor.fetch("relayout", "y", r);
+    for_each_index(
+        tile_box(y, program.mesh, program.mesh.coordinates(rank)),
+        [&](std::int64_t i, const auto& index) {
+          if (found[static_cast<std::size_t>(i)] != value(index))
+            failures.push_back(concat("element ", i, " on rank ", rank, " is ",
+                                      found[static_cast<std::size_t>(i)], ", not ", value(index)));
+        });
+  }
+  return failures;
 }
 
 std::vector<std::string> check_exchange(const program::Program& program,

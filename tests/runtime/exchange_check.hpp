@@ -18,4 +18,10 @@ program::Program random_exchange(const MeshShape& mesh, unsigned seed);
 std::vector<std::string> check_exchange(const program::Program& program,
                                         comm::Collectives& collectives);
 
+/// A program that brings "x" of random size from one random placement to another, "y".
+program::Program random_relayout(const MeshShape& mesh, unsigned seed);
+/// Runs it and compares every element that the ranks hold. Returns what is wrong.
+std::vector<std::string> check_relayout(const program::Program& program,
+                                        comm::Collectives& collectives);
+
 }  // namespace tessera::test

@@ -34,6 +34,22 @@ TEST_CASE("windows of any placement are what plain loops say, and their adjoint 
   }
 }
 
+TEST_CASE("a tensor is brought from any placement to any other") {
+  for (const char* text : {"p:3", "p:2,q:3", "p:2,q:2,r:2"}) {
+    const MeshShape mesh = MeshShape::parse(text, 0);
+    int exchanges = 0;
+    for (unsigned seed = 0; seed < 300; ++seed) {
+      INFO(text << " seed " << seed);
+      const auto program = random_relayout(mesh, seed);
+      comm::SimulatedCollectives collectives(mesh, &shared_exec());
+      for (const auto& failure : check_relayout(program, collectives)) FAIL(failure);
+      for (const auto& row : plan::collectives_of(program, program.sections[0]))
+        exchanges += row.op == program::CollectiveKind::neighbour_exchange;
+    }
+    CHECK((exchanges > 0) == (mesh.rank() > 1));
+  }
+}
+
 TEST_CASE("the largest window is found without a look at the ranks") {
   const Shape shape{{"n", 1000}};
   const MeshShape mesh({{"p", 7}});

@@ -9,10 +9,11 @@ using namespace tessera::test;
 namespace {
 
 /// What ran is what was planned: calls, bytes of the largest rank, bytes of all ranks.
-void check_ledger(const std::string& mesh, const std::string& rules, const std::string& shard) {
+void check_ledger(const std::string& mesh, const std::string& rules, const std::string& shard,
+                  const std::string& store = "") {
   INFO(mesh << " under " << rules << " shard " << shard);
   const SmallTraining training(DType::f32);
-  const auto program = training.compile(mesh, rules, shard);
+  const auto program = training.compile(mesh, rules, shard, store);
   comm::SimulatedCollectives collectives(program.mesh, &shared_exec());
   runtime::Executor executor(program, collectives, shared_exec(), {true, false});
   constexpr int kSteps = 3;
@@ -54,6 +55,8 @@ TEST_CASE("the ledger equals the plan") {
   check_ledger("model:3", "d_model:model", "");
   check_ledger("batch:2,model:2", kBoth, "");
   check_ledger("batch:3,model:2", kBoth, "batch");
+  check_ledger("batch:3", "batch:batch", "", "batch");
+  check_ledger("batch:2,model:2", kBoth, "model", "batch");
   check_ledger("batch:2,model:2,seq:2", std::string(kBoth) + ",length:seq", "batch");
 }
 

@@ -16,6 +16,7 @@ struct Case {
   const char* mesh;
   const char* rules;
   const char* shard;
+  const char* store = "";
 };
 
 const Case kCases[] = {
@@ -28,11 +29,15 @@ const Case kCases[] = {
     {"model:8", kModel, ""},
     {"batch:2,model:2", kBoth, ""},
     {"batch:4,model:2", kBoth, "batch"},
+    {"batch:3", "batch:batch", "", "batch"},
+    {"batch:2", "batch:batch", "batch", "batch"},
+    {"batch:3,model:2", kBoth, "", "batch"},
+    {"batch:2,model:2", kBoth, "model", "batch"},
     {"batch:2,model:2,seq:2", "batch:batch,vocab:model,d_ff:model,heads:model,length:seq", ""},
 };
 
 std::vector<double> losses(const SmallTraining& training, const Case& c, int steps) {
-  const auto program = training.compile(c.mesh, c.rules, c.shard);
+  const auto program = training.compile(c.mesh, c.rules, c.shard, c.store);
   comm::SimulatedCollectives collectives(program.mesh, &shared_exec());
   runtime::Executor executor(program, collectives, shared_exec());
   const auto curve = training.run(executor, steps);
@@ -50,7 +55,8 @@ void check_alike(DType dtype, std::int64_t vocab, int steps, double tolerance) {
     double worst = 0;
     for (std::size_t i = 0; i < found.size(); ++i)
       worst = std::max(worst, std::abs(found[i] - alone[i]));
-    INFO(c.mesh << " under " << c.rules << " shard " << c.shard << ": " << worst);
+    INFO(c.mesh << " under " << c.rules << " shard " << c.shard << " store " << c.store << ": "
+                << worst);
     CHECK(worst < tolerance);
   }
 }

@@ -21,6 +21,7 @@ struct Case {
   const char* mesh;
   const char* rules;
   const char* shard;
+  const char* store = "";
 };
 
 std::vector<Case> cases() {
@@ -30,6 +31,7 @@ std::vector<Case> cases() {
     case 2:
       return {{"batch:2", "batch:batch", ""},
               {"batch:2", "batch:batch", "batch"},
+              {"batch:2", "batch:batch", "", "batch"},
               {"model:2", "vocab:model,d_ff:model,heads:model", ""},
               {"seq:2", "length:seq", ""}};
     default:
@@ -71,7 +73,7 @@ TEST_CASE("over MPI a model trains as on one rank") {
     const SmallTraining training(dtype);
     const auto alone = run_simulated(training, training.compile("", ""), kSteps);
     for (const Case& c : cases()) {
-      const auto program = training.compile(c.mesh, c.rules, c.shard);
+      const auto program = training.compile(c.mesh, c.rules, c.shard, c.store);
       comm::MpiCollectives collectives(program.mesh, world());
       const auto curve = run_over_mpi(training, program, collectives, kSteps);
       const double worst = worst_difference(curve, alone);
@@ -84,7 +86,7 @@ TEST_CASE("over MPI a model trains as on one rank") {
 TEST_CASE("ordered sums over MPI equal the simulated mesh bit for bit") {
   const SmallTraining training(DType::f32);
   for (const Case& c : cases()) {
-    const auto program = training.compile(c.mesh, c.rules, c.shard);
+    const auto program = training.compile(c.mesh, c.rules, c.shard, c.store);
     comm::MpiCollectivesOptions options;
     options.reduce = comm::ReduceMode::ordered;
     comm::MpiCollectives collectives(program.mesh, world(), options);
@@ -102,7 +104,7 @@ TEST_CASE("ordered sums over MPI equal the simulated mesh bit for bit") {
 TEST_CASE("MPI is asked for exactly what the plan says") {
   const SmallTraining training(DType::f32);
   for (const Case& c : cases()) {
-    const auto program = training.compile(c.mesh, c.rules, c.shard);
+    const auto program = training.compile(c.mesh, c.rules, c.shard, c.store);
     comm::MpiCollectives collectives(program.mesh, world());
     runtime::Executor executor(program, collectives, shared_exec());
     start_counting();

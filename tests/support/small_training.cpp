@@ -60,11 +60,12 @@ SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& confi
 }
 
 program::Program SmallTraining::compile(const std::string& mesh, const std::string& rules,
-                                        const std::string& shard) const {
+                                        const std::string& shard, const std::string& store) const {
   plan::PlanOptions options;
   options.mesh = MeshShape::parse(mesh, 0);
   options.layout = Layout::parse(rules);
   options.shard = shard;
+  options.store = store;
   return plan::compile(task_->variables(), task_->graphs(), options);
 }
 

@@ -22,7 +22,7 @@ class SmallTraining {
 
   const replicate::Task& task() const { return *task_; }
   program::Program compile(const std::string& mesh, const std::string& rules,
-                           const std::string& shard = "") const;
+                           const std::string& shard = "", const std::string& store = "") const;
   /// Steps 1 … `steps`: this process's share of the losses (to be summed over processes), then of
   /// the gradient norms' (whole on every rank), alternating.
   std::vector<double> run(runtime::Executor& executor, int steps) const;

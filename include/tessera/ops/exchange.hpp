@@ -17,6 +17,9 @@ namespace tessera::ops {
 double exchange_bytes(std::span<const TensorSpec> inputs, std::span<const TensorSpec> outputs,
                       int dim, const std::vector<program::ExchangeStep::Run>& runs,
                       std::int64_t ways);
+/// The same of a step whose operands are indices into `buffers`, all split over mesh dim 0.
+double sent_bytes(const std::vector<program::Buffer>& buffers, program::ExchangeStep step,
+                  std::int64_t ways);
 /// The same of the exchange that fills `window` of dim `dim` of x.
 double window_bytes(const TensorSpec& x, int dim, const Window& window, std::int64_t ways);
 

@@ -15,6 +15,9 @@ struct PlanOptions {
   Layout layout;
   /// Mesh dim over which optimizer slots are split once more; "": none.
   std::string shard;
+  /// Mesh dim over which weights of two dims and more, and their slots, are stored split once more:
+  /// gathered just before use, again in the backward pass, and released after it; "": none.
+  std::string store;
   /// Largest reduction bucket.
   std::int64_t bucket_bytes = 64 << 20;
 };

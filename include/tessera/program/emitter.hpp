@@ -26,7 +26,11 @@ class Emitter {
   virtual Shape local_shape(BufferId id) const = 0;
 
   /// A buffer that only this operation uses.
-  virtual BufferId temporary(const std::string& name, TensorSpec spec, Placement placement) = 0;
+  virtual BufferId temporary(const std::string& name, TensorSpec spec, Placement placement,
+                             Windows windows) = 0;
+  BufferId temporary(const std::string& name, TensorSpec spec, Placement placement) {
+    return temporary(name, std::move(spec), std::move(placement), {});
+  }
   /// Another name for a buffer's memory, under other dims or windows, while this operation runs.
   /// The tiles must have equally many elements.
   virtual BufferId view(BufferId of, TensorSpec spec, Placement placement, Windows windows) = 0;

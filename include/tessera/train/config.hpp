@@ -29,6 +29,7 @@ struct RunConfig {
 struct MeshConfig {
   std::string shape;
   std::string rules = "batch:batch";
+  std::string store;  ///< "": none
   void describe(config::Schema& schema);
 };
 
