@@ -7,6 +7,7 @@ namespace {
 
 SumFunction sum_function = nullptr;
 OnesFunction ones_function = nullptr;
+DifferenceFunction difference_function = nullptr;
 
 /// Nodes through which a target reaches the loss: only these are walked.
 std::vector<bool> nodes_on_path(const Graph& graph, int loss, const std::vector<Tensor>& targets) {
@@ -33,10 +34,96 @@ std::vector<bool> nodes_on_path(const Graph& graph, int loss, const std::vector<
   return on_path;
 }
 
+/// Regions computed again, and reversible blocks computed back: the tensors that the walk uses
+/// instead of those of the forward pass, which then need not be kept.
+class Replay {
+ public:
+  explicit Replay(Graph& graph)
+      : graph_(graph), done_(graph.regions().size()), reversed_(graph.reversible_blocks().size()) {
+    for (int t = 0; t < graph.tensor_count(); ++t) now_.push_back(t);
+  }
+
+  /// Called for each node on the way back. Nodes of a region follow each other, so its last node
+  /// comes first, and all that it needs from before the region is there.
+  void enter(const Node& node) {
+    if (node.reversible >= 0)
+      reverse(static_cast<std::size_t>(node.reversible));
+    else
+      recompute(node.region);
+  }
+  Tensor tensor(int id) { return {&graph_, now_[static_cast<std::size_t>(id)]}; }
+
+ private:
+  void recompute(int region) {
+    if (!graph_.is_recomputed(region) || done_[static_cast<std::size_t>(region)]) return;
+    done_[static_cast<std::size_t>(region)] = true;
+    const Graph::Scope scope(graph_, "again");
+    const std::size_t count = graph_.nodes().size();
+    for (std::size_t n = 0; n < count; ++n) {
+      const Node node = graph_.nodes()[n];  // a copy: the list grows
+      if (node.region == region) add_again(node);
+    }
+  }
+
+  /// The first node that comes is the last one of the block: y1 and y2 are there.
+  void reverse(std::size_t index) {
+    if (reversed_[index]) return;
+    reversed_[index] = true;
+    TESSERA_CHECK(difference_function != nullptr, "a reversible block before ops::install");
+    const Graph::Scope scope(graph_, "again");
+    const ReversibleBlock block = graph_.reversible_blocks()[index];
+    for (std::size_t n = block.g_begin; n < block.g_end; ++n) add_again(Node(graph_.nodes()[n]));
+    set(block.x2, difference_function(tensor(block.y2), tensor(block.g)));
+    for (std::size_t n = block.f_begin; n < block.f_end; ++n) add_again(Node(graph_.nodes()[n]));
+    set(block.x1, difference_function(tensor(block.y1), tensor(block.f)));
+  }
+
+  void add_again(const Node& node) {
+    std::vector<Tensor> inputs;
+    for (int id : node.inputs) inputs.push_back(tensor(id));
+    const auto outputs = graph_.add(node.operation, inputs, node.name);
+    for (std::size_t i = 0; i < outputs.size(); ++i) set(node.outputs[i], outputs[i]);
+  }
+  void set(int id, Tensor value) { now_[static_cast<std::size_t>(id)] = value.id(); }
+
+  Graph& graph_;
+  std::vector<bool> done_;
+  std::vector<bool> reversed_;
+  std::vector<int> now_;  // by tensor of the forward pass
+};
+
 }  // namespace
+
+Graph::Halves Graph::reversible(Halves x, const std::function<Tensor(Tensor)>& f,
+                                const std::function<Tensor(Tensor)>& g) {
+  TESSERA_CHECK(sum_function != nullptr, "a reversible block before ops::install");
+  const std::size_t begin = nodes_.size();
+  ReversibleBlock block{};
+  block.x1 = x.first.id();
+  block.x2 = x.second.id();
+  block.f_begin = begin;
+  const Tensor change1 = f(x.second);
+  block.f_end = nodes_.size();
+  const Tensor y1 = sum_function(*this, {x.first, change1});
+  block.g_begin = nodes_.size();
+  const Tensor change2 = g(y1);
+  block.g_end = nodes_.size();
+  const Tensor y2 = sum_function(*this, {x.second, change2});
+  block.f = change1.id();
+  block.g = change2.id();
+  block.y1 = y1.id();
+  block.y2 = y2.id();
+  for (std::size_t n = begin; n < nodes_.size(); ++n)
+    nodes_[n].reversible = static_cast<int>(reversibles_.size());
+  reversibles_.push_back(block);
+  return {y1, y2};
+}
 
 void set_gradient_sum(SumFunction function) {
   sum_function = function;
+}
+void set_difference(DifferenceFunction function) {
+  difference_function = function;
 }
 void set_gradient_ones(OnesFunction function) {
   ones_function = function;
@@ -57,20 +144,34 @@ std::vector<Tensor> gradients(Tensor loss, const std::vector<Tensor>& targets) {
     if (list.size() > 1) list = {sum_function(graph, list)};
     return list.empty() ? Tensor() : list[0];
   };
+  Replay replay(graph);
+  std::vector<bool> custom_done(graph.custom_gradients().size());
   for (std::size_t n = on_path.size(); n-- > 0;) {
     if (!on_path[n]) continue;
     const Node node = graph.nodes()[n];  // a copy: gradient operations are appended below
+    CustomGradient custom;
+    if (node.custom >= 0) {
+      // The group's last node comes first; all that reads its outputs has been walked.
+      if (custom_done[static_cast<std::size_t>(node.custom)]) continue;
+      custom_done[static_cast<std::size_t>(node.custom)] = true;
+      custom = graph.custom_gradients()[static_cast<std::size_t>(node.custom)];
+    }
+    const auto& input_ids = custom.function ? custom.inputs : node.inputs;
+    const auto& output_ids = custom.function ? custom.outputs : node.outputs;
     std::vector<Tensor> inputs, outputs, output_gradients;
-    for (int id : node.inputs) inputs.emplace_back(&graph, id);
     bool any = false;
-    for (int id : node.outputs) {
-      outputs.emplace_back(&graph, id);
+    for (int id : output_ids) {
       output_gradients.push_back(total(id));
       any = any || output_gradients.back();
     }
     if (!any) continue;
+    replay.enter(node);
+    for (int id : input_ids) inputs.push_back(replay.tensor(id));
+    for (int id : output_ids) outputs.push_back(replay.tensor(id));
     const Graph::Scope inner(graph, node.name);
-    const auto input_gradients = node.operation->gradient(inputs, outputs, output_gradients);
+    const auto input_gradients = custom.function
+                                     ? custom.function(inputs, outputs, output_gradients)
+                                     : node.operation->gradient(inputs, outputs, output_gradients);
     TESSERA_CHECK(input_gradients.size() == inputs.size(), node.name, ": gradient gives ",
                   input_gradients.size(), " tensors for ", inputs.size(), " inputs");
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -78,7 +179,7 @@ std::vector<Tensor> gradients(Tensor loss, const std::vector<Tensor>& targets) {
       TESSERA_CHECK(input_gradients[i].shape() == inputs[i].shape(), node.name,
                     ": gradient of input ", i, " is ", input_gradients[i].shape().to_string(),
                     ", the input ", inputs[i].shape().to_string());
-      pieces[static_cast<std::size_t>(node.inputs[i])].push_back(input_gradients[i]);
+      pieces[static_cast<std::size_t>(input_ids[i])].push_back(input_gradients[i]);
     }
   }
   std::vector<Tensor> result;

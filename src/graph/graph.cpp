@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/graph/graph.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 
@@ -50,6 +52,7 @@ std::vector<Tensor> Graph::add(std::shared_ptr<const Operation> operation,
     node.outputs.push_back(outputs.back().id());
   }
   node.operation = std::move(operation);
+  node.region = region_;
   nodes_.push_back(std::move(node));
   return outputs;
 }
@@ -130,6 +133,38 @@ Graph::Scope::Scope(Graph& graph, const std::string& name)
 
 Graph::Scope::~Scope() {
   graph_.scope_.resize(length_);
+}
+
+Graph::Region::Region(Graph& graph, const std::string& name)
+    : graph_(graph), outer_(graph.region_) {
+  graph_.regions_.push_back(graph.scoped(name));
+  graph_.region_ = static_cast<int>(graph_.regions_.size()) - 1;
+}
+
+Graph::Region::~Region() {
+  graph_.region_ = outer_;
+}
+
+std::vector<Tensor> Graph::custom_gradient(const std::vector<Tensor>& inputs,
+                                           const std::function<std::vector<Tensor>()>& forward,
+                                           GradientFunction gradient) {
+  const std::size_t begin = nodes_.size();
+  const auto outputs = forward();
+  CustomGradient custom;
+  custom.function = std::move(gradient);
+  for (const auto& input : inputs) custom.inputs.push_back(input.id());
+  for (const auto& output : outputs) custom.outputs.push_back(output.id());
+  for (std::size_t n = begin; n < nodes_.size(); ++n)
+    nodes_[n].custom = static_cast<int>(customs_.size());
+  customs_.push_back(std::move(custom));
+  return outputs;
+}
+
+bool Graph::is_recomputed(int region) const {
+  if (region < 0) return false;
+  const std::string& name = regions_[static_cast<std::size_t>(region)];
+  return std::any_of(recompute_.begin(), recompute_.end(),
+                     [&](const auto& pattern) { return matches_pattern(pattern, name); });
 }
 
 }  // namespace tessera

@@ -150,6 +150,7 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
                           std::vector<Tensor>& losses) const {
   const TransformerConfig& c = config_;
   Graph& graph = x.graph();
+  const Graph::Region region(graph, "layer_" + std::to_string(layer));
   const Graph::Scope scope(graph, "layer_" + std::to_string(layer));
   const double rate = batch.mode == replicate::Mode::train ? c.dropout : 0;
   const nn::Norm kind = c.norm == "rms" ? nn::Norm::rms : nn::Norm::layer;

@@ -213,6 +213,7 @@ Tensor fill(Graph& graph, double value, const TensorSpec& spec) {
 
 void install() {
   set_gradient_sum([](Graph&, const std::vector<Tensor>& terms) { return add_n(terms); });
+  set_difference([](Tensor a, Tensor b) { return subtract(a, b); });
   set_gradient_ones([](Graph& graph, const TensorSpec& spec) { return fill(graph, 1, spec); });
 }
 

@@ -105,8 +105,6 @@ Units specified(const Machine& m, const std::string& kind) {
     if (names[u] == "flop") units[u] = bound_by_memory ? 0 : 1 / flops;
     if (names[u] == "a" || names[u] == "b" || names[u] == "c") units[u] = element;
     // Functions of a register take as long as that many multiplications and additions.
-    if (names[u] == "arithmetic") units[u] = 0;
-    if (names[u] == "root") units[u] = 4 / m.flops;
     if (names[u] == "exp") units[u] = 12 / m.flops;
     if (names[u] == "gelu") units[u] = 20 / m.flops;
   }

@@ -226,6 +226,9 @@ void write_report(JsonWriter& json, const Report& report, const MeshShape& mesh)
     json.end_object();
   }
   json.end_array();
+  json.key("recomputed").begin_array();
+  for (const auto& region : report.recomputed) json.value(region);
+  json.end_array();
   if (report.predicted) write_prediction(json, report, mesh);
 }
 
@@ -246,6 +249,7 @@ std::string to_table(const Report& report, const MeshShape& mesh) {
   text += line("parameters", with_commas(report.parameters) + " (" +
                                  format_count(static_cast<double>(report.parameters)) + ")");
   text += line("flops per step and rank", format_count(report.flops_per_step));
+  if (!report.recomputed.empty()) text += line("computed again", join(report.recomputed, ", "));
   text += "bytes per rank\n";
   text += line("parameters", format_bytes(static_cast<double>(bytes.parameters)));
   text += line("gradients", format_bytes(static_cast<double>(bytes.gradients)));

@@ -58,7 +58,7 @@ class Searcher {
       : dims_(dims), options_(options), evaluate_(evaluate), begin_(options.now()) {}
 
   SearchResult run() {
-    for (const auto& seed : options_.seeds) try_seed(seed);
+    for (const auto& seed : options_.seeds) offer(seed);
     for (int count = 1; count <= 3 && !late(); ++count) explore(meshes(count));
     result_.finished = !late();
     collect();
@@ -89,7 +89,8 @@ class Searcher {
 
   /// Meshes in the order of what their first layouts promise, each climbed to its top.
   void explore(const std::vector<MeshShape>& meshes) {
-    std::vector<Scored> starts;
+    std::vector<Scored> starts = std::move(offered_);
+    offered_.clear();
     for (const auto& mesh : meshes)
       if (const auto start = best_start(mesh)) starts.push_back(*start);
     std::stable_sort(starts.begin(), starts.end(),
@@ -164,7 +165,11 @@ class Searcher {
     // What does not fit is worse than anything that does, and the worse the more it needs.
     constexpr double kTooLarge = 1e15;
     if (options_.memory_limit > 0 && bytes > options_.memory_limit) return kTooLarge + bytes;
-    return evaluation.predicted.step;
+    // Of equals the one with fewer choices.
+    const auto choices = static_cast<double>(
+        std::count_if(point.mapped.begin(), point.mapped.end(), [](int m) { return m >= 0; }) +
+        (point.shard >= 0) + static_cast<std::ptrdiff_t>(point.recompute));
+    return evaluation.predicted.step * (1 + 1e-7 * choices);
   }
 
   std::optional<Scored> score(const Point& point) {
@@ -228,20 +233,26 @@ class Searcher {
     return list;
   }
 
-  /// The deck's own choice, if it is in the space that is searched.
-  void try_seed(const Candidate& seed) {
+  /// A choice of others, if it is in the space that is searched; mesh dims of one rank say nothing.
+  void offer(const Candidate& seed) {
     if (seed.mesh.size() != options_.ranks) return;
-    Point point = empty(seed.mesh);
+    std::vector<Dim> dims;
+    for (const auto& dim : seed.mesh.dims())
+      if (dim.size > 1) dims.push_back(dim);
+    Point point = empty(MeshShape(std::move(dims)));
     for (std::size_t d = 0; d < point.mapped.size(); ++d)
       if (const auto name = seed.layout.mesh_dim_of(dims_.dims()[d]))
-        if (const auto m = seed.mesh.find(*name)) point.mapped[d] = *m;
-    if (const auto m = seed.mesh.find(seed.shard)) point.shard = *m;
+        if (const auto m = point.mesh.find(*name)) point.mapped[d] = *m;
+    if (const auto m = point.mesh.find(seed.shard)) point.shard = *m;
     const auto micro =
         std::find(options_.micro_batches.begin(), options_.micro_batches.end(), seed.micro_batches);
     if (micro != options_.micro_batches.end())
       point.micro = static_cast<std::size_t>(micro - options_.micro_batches.begin());
-    const auto start = score(point);
-    if (start) climb(*start);
+    const auto recompute =
+        std::find(options_.recompute.begin(), options_.recompute.end(), seed.recompute);
+    if (recompute != options_.recompute.end())
+      point.recompute = static_cast<std::size_t>(recompute - options_.recompute.begin());
+    if (const auto start = score(point)) offered_.push_back(*start);
   }
 
   void collect() {
@@ -250,10 +261,16 @@ class Searcher {
       if (scored) list.push_back(*scored);
     std::stable_sort(list.begin(), list.end(),
                      [](const Scored& a, const Scored& b) { return a.score < b.score; });
-    if (list.size() > options_.top) list.resize(options_.top);
-    for (const auto& scored : list)
+    std::set<std::string> told;  // plans that differ by rules without effect are told once
+    for (const auto& scored : list) {
+      if (result_.best.size() == options_.top) break;
+      char effect[64];
+      std::snprintf(effect, sizeof effect, "%.4e %lld", scored.evaluation.predicted.step,
+                    static_cast<long long>(scored.evaluation.bytes >> 16));
+      if (!told.insert(scored.point.mesh.to_string() + effect).second) continue;
       result_.best.push_back({candidate_of(scored.point), scored.evaluation,
                               reason(scored.evaluation, list.front().evaluation)});
+    }
   }
 
   std::string reason(const Evaluation& here, const Evaluation& best) const {
@@ -280,6 +297,7 @@ class Searcher {
   const Evaluate& evaluate_;
   double begin_;
   std::map<std::string, std::optional<Scored>> known_;
+  std::vector<Scored> offered_;
   SearchResult result_;
 };
 

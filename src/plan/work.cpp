@@ -21,7 +21,7 @@ bool is_attention(const std::string& kernel) {
 }
 
 /// Price classes of register code, as places in pointwise's units.
-enum PointUnit { kArithmetic = 2, kRoot = 3, kExp = 4, kGelu = 5 };
+enum PointUnit { kArithmetic = 3, kExp = 4, kGelu = 5 };
 
 int price_of(PointOp op) {
   switch (op) {
@@ -32,7 +32,6 @@ int price_of(PointOp op) {
     case PointOp::sqrt:
     case PointOp::rsqrt:
     case PointOp::reciprocal:
-      return kRoot;
     case PointOp::exp:
     case PointOp::log:
     case PointOp::sin:
@@ -82,15 +81,25 @@ class Meter {
     else if (is_attention(step.kernel))
       attention(step, work.units);
     else {
-      work.units[1] = bytes(step.inputs) + bytes(step.outputs);
-      work.units[2] = step.flops;
+      count_bytes(step, work.units);
+      work.units[3] = step.flops;
     }
     return work;
   }
 
-  static Work copy(double bytes) { return {"copy", {1, 2 * bytes}}; }
+  static Work copy(double bytes) { return {"copy", {1, 2 * bytes, far_part(2 * bytes)}}; }
 
  private:
+  /// Bytes that come from memory because the step's operands together don't stay in a cache: none
+  /// of 2 MiB, all of 8 MiB.
+  static double far_part(double bytes) {
+    constexpr double kMebi = 1 << 20;
+    return bytes * std::clamp((bytes - 2 * kMebi) / (6 * kMebi), 0.0, 1.0);
+  }
+  void count_bytes(const KernelStep& step, Units& units) const {
+    units[1] = bytes(step.inputs) + bytes(step.outputs);
+    units[2] = far_part(units[1]);
+  }
   /// The narrowest floating type that the step touches: 16-bit operands cost conversions.
   DType dtype_of(const KernelStep& step) const {
     DType found = DType::i32;
@@ -122,7 +131,7 @@ class Meter {
   }
 
   void pointwise(const KernelStep& step, Units& units) const {
-    units[1] = bytes(step.inputs) + bytes(step.outputs);
+    count_bytes(step, units);
     const double count = elements(step.outputs[0]);
     const auto& code = step.attributes.integers("code");
     for (std::size_t i = 0; i < code.size(); i += program::kInstructionLength) {
@@ -150,10 +159,11 @@ class Meter {
 
 std::array<std::string, kUnits> unit_names(const std::string& kind) {
   if (kind.rfind("einsum", 0) == 0) return {"call", "product", "flop", "a", "b", "c"};
-  if (kind.rfind("pointwise", 0) == 0) return {"call", "byte", "arithmetic", "root", "exp", "gelu"};
+  if (kind.rfind("pointwise", 0) == 0)
+    return {"call", "byte", "far byte", "arithmetic", "exp", "gelu"};
   if (is_attention(kind)) return {"call", "head", "flop", "byte", "", ""};
-  if (kind == "copy") return {"call", "byte", "", "", "", ""};
-  return {"call", "byte", "flop", "", "", ""};
+  if (kind == "copy") return {"call", "byte", "far byte", "", "", ""};
+  return {"call", "byte", "far byte", "flop", "", ""};
 }
 
 std::vector<Work> works_of(const Section& section, const program::Step& step,

@@ -108,6 +108,7 @@ std::vector<SectionCount> Task::step_sections() const {
 
 void Task::build_micro(const std::string& section, bool first) {
   Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>(section, variables_));
+  graph.set_recompute(config_.recompute);
   const std::int64_t rows = config_.batch / config_.micro_batches;
   Batch batch = make_batch(graph, model_.inputs(rows, config_.length), config_, Mode::train);
   batch.rows = rows;

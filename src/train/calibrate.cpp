@@ -42,8 +42,8 @@ void fill_specification(plan::Machine& machine) {
              pointwise = rates.find("pointwise.f32");
   if (product != rates.end() && product->second[2] > 0) machine.flops = 1 / product->second[2];
   if (half != rates.end() && half->second[2] > 0) machine.flops_bf16 = 1 / half->second[2];
-  if (pointwise != rates.end() && pointwise->second[1] > 0)
-    machine.memory_bandwidth = 1 / pointwise->second[1];
+  if (pointwise != rates.end() && pointwise->second[1] + pointwise->second[2] > 0)
+    machine.memory_bandwidth = 1 / (pointwise->second[1] + pointwise->second[2]);
   const auto link = machine.links.find("all_reduce");
   if (link == machine.links.end()) return;
   machine.latency = link->second.alpha;

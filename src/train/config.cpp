@@ -120,6 +120,14 @@ void TrainConfig::describe(config::Schema& schema) {
       .add("train.override", override_keys,
            "Identity keys that may differ from the checkpoint's when a run is resumed.")
       .free_key();
+  schema
+      .add(
+          "train.recompute", recompute,
+          "Computes parts of the forward pass (blocks of a Transformer) again in the backward pass "
+          "instead of keeping their values: none; all; auto: as many as fit plan.memory_limit, "
+          "those first that cost least time for a byte. The numbers stay bitwise the same.")
+      .choices({"none", "all", "auto"})
+      .free_key();
 }
 
 void EvalConfig::describe(config::Schema& schema) {

@@ -58,6 +58,8 @@ std::string header_text(const Session& session, const std::vector<std::string>& 
            (mesh.empty() ? "one rank" : mesh) + "   layout " + session.compiled.layout.to_string() +
                (settings.optim.shard.empty() ? "" : "   optimizer over " + settings.optim.shard) +
                (settings.mesh.store.empty() ? "" : "   weights over " + settings.mesh.store));
+  if (!report.recomputed.empty())
+    text += line("recompute", join(report.recomputed, ", ") + " run again in the backward pass");
   text += line("model", settings.model_name + ", " +
                             with_commas(session.compiled.task->variables().parameters()) +
                             " parameters, " + settings.train.dtype);

@@ -25,11 +25,6 @@ std::int64_t planned_ranks(const Settings& settings) {
   return MeshShape::parse(shape, 0).size();
 }
 
-plan::Machine machine_of(const Settings& settings) {
-  return settings.plan.machine.empty() ? plan::Machine()
-                                       : plan::Machine::read(settings.plan.machine);
-}
-
 plan::Report predicted_report(const Settings& settings, const plan::Machine& machine,
                               const Compiled& compiled) {
   const plan::CostModel model(machine, compiled.mesh, settings.plan.ranks_per_node);
@@ -51,7 +46,10 @@ class Evaluator {
 
   const replicate::Task& task(const plan::Candidate& choice) {
     auto& task = tasks_[{choice.micro_batches, choice.recompute}];
-    if (!task) task = make_task(settings_, choice);
+    if (!task)
+      task = make_task(
+          settings_, choice,
+          choice.recompute == "all" ? std::vector<std::string>{"*"} : std::vector<std::string>{});
     return *task;
   }
   /// Graphs of one training step: what else there is needs less memory and no time.
@@ -100,6 +98,7 @@ plan::SearchOptions search_options(const Settings& settings, const plan::Candida
   options.seeds = {deck};
   options.now = now;
   if (options.objective == plan::Objective::memory) return options;
+  options.recompute = {"none", "all"};
   constexpr std::int64_t kMostMicroBatches = 64;
   options.micro_batches.clear();
   for (std::int64_t parts = 1; parts <= std::min(settings.data.batch, kMostMicroBatches); ++parts)
@@ -195,7 +194,17 @@ ExitCode run_plan(const Settings& settings, const config::CommandLine& line, std
     out << plan::explain(compiled.program, *tensor);
     return kDone;
   }
-  const auto report = predicted_report(settings, machine_of(settings), compiled);
+  const auto machine = machine_of(settings);
+  const auto report = predicted_report(settings, machine, compiled);
+  if (line.text_of("json") == "full") {
+    JsonWriter json;
+    json.begin_object();
+    write_report(json, report, compiled.mesh);
+    write_timeline(json, compiled.program, compiled.step(),
+                   plan::CostModel(machine, compiled.mesh, settings.plan.ranks_per_node));
+    out << json.end_object().text() << "\n";
+    return kDone;
+  }
   out << (line.has("json") ? plan::to_json(report, compiled.mesh)
                            : plan::to_table(report, compiled.mesh));
   return kDone;

@@ -40,7 +40,7 @@ plan::Machine machine() {
   machine.step_seconds = 0;
   machine.alone["einsum.f32"] = {1, 10, 1e-3, 0, 0, 1e-2};
   machine.together["einsum.f32"] = {2, 20, 2e-3, 0, 0, 2e-2};
-  machine.alone["pointwise.f32"] = {3, 1e-3, 0, 0, 1e-1, 0};
+  machine.alone["pointwise.f32"] = {3, 1e-3, 7, 0, 1e-1, 0};
   machine.links["all_reduce"] = {5, 1e-3};
   return machine;
 }
@@ -109,7 +109,7 @@ TEST_CASE("Mesh dims that leave a node pay for the network, which its ranks shar
 
 TEST_CASE("What a plan costs grows with its steps, not with its ranks") {
   const auto steps = [](const std::string& mesh) {
-    return Product(mesh, "b:x, k:y", 1 << 20).program.sections[0].steps.size();
+    return Product(mesh, "b:x, n:y", 1 << 20).program.sections[0].steps.size();
   };
   CHECK(steps("x:2,y:8") == steps("x:64,y:8"));
   CHECK(steps("x:2,y:8") == steps("x:4096,y:8"));
@@ -117,15 +117,15 @@ TEST_CASE("What a plan costs grows with its steps, not with its ranks") {
 
 TEST_CASE("A fit finds the rates that made the samples") {
   std::vector<plan::Measured> samples;
-  const plan::Units rates{2e-6, 3e-11, 7e-12};
+  const plan::Units rates{2e-6, 3e-11, 0, 7e-12};
   for (double bytes : {1e3, 1e5, 3e6, 1e8})
     for (double flops : {2e4, 4e6, 1e9}) {
-      plan::Measured sample{{"norm_forward.f32", {1, bytes, flops}}, 0};
-      for (std::size_t u = 0; u < 3; ++u) sample.seconds += sample.work.units[u] * rates[u];
+      plan::Measured sample{{"norm_forward.f32", {1, bytes, 0, flops}}, 0};
+      for (std::size_t u = 0; u < 4; ++u) sample.seconds += sample.work.units[u] * rates[u];
       samples.push_back(sample);
     }
   const auto fitted = plan::fit_rates(samples).at("norm_forward.f32");
-  for (std::size_t u = 0; u < 3; ++u) CHECK(fitted[u] == Approx(rates[u]).epsilon(1e-3));
+  for (std::size_t u = 0; u < 4; ++u) CHECK(fitted[u] == Approx(rates[u]).epsilon(1e-3));
 
   const plan::Link link{4e-6, 2e-10};
   for (double members : {2.0, 4.0})

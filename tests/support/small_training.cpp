@@ -46,7 +46,8 @@ models::TransformerConfig SmallTraining::config(std::int64_t vocab) {
   return config;
 }
 
-SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& config)
+SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& config,
+                             std::vector<std::string> recompute)
     : vocab_(config.vocab), model_(config) {
   optim::OptimConfig optim;
   optim.lr = 0.01;
@@ -56,6 +57,7 @@ SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& confi
   task.length = kLength;
   task.dtype = dtype;
   task.seed = 7;
+  task.recompute = std::move(recompute);
   task_ = std::make_unique<replicate::Task>(model_, optim, task);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "support/simulated_run.hpp"
@@ -15,9 +16,11 @@ class SmallTraining {
  public:
   static constexpr std::int64_t kBatch = 6, kLength = 5;
 
-  explicit SmallTraining(DType dtype, std::int64_t vocab = 11)
-      : SmallTraining(dtype, config(vocab)) {}
-  SmallTraining(DType dtype, const models::TransformerConfig& config);
+  explicit SmallTraining(DType dtype, std::int64_t vocab = 11,
+                         std::vector<std::string> recompute = {})
+      : SmallTraining(dtype, config(vocab), std::move(recompute)) {}
+  SmallTraining(DType dtype, const models::TransformerConfig& config,
+                std::vector<std::string> recompute = {});
   static models::TransformerConfig config(std::int64_t vocab);
 
   const replicate::Task& task() const { return *task_; }

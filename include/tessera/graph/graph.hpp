@@ -2,7 +2,9 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,29 @@ struct Node {
   std::vector<int> inputs;   ///< tensor ids
   std::vector<int> outputs;  ///< tensor ids
   std::string name;          ///< scoped name, unique in the graph
+  int region = -1;           ///< index of the innermost Graph::Region around it, or -1
+  int custom = -1;           ///< index of the CustomGradient that it belongs to, or -1
+  int reversible = -1;       ///< index of the ReversibleBlock that it belongs to, or -1
+};
+
+/// Gradients with respect to inputs, out of inputs, outputs and the outputs' gradients (empty where
+/// nothing depends on an output). An entry may be empty: that input has no gradient.
+using GradientFunction = std::function<std::vector<Tensor>(
+    std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+    std::span<const Tensor> output_gradients)>;
+
+/// Operations whose gradient is a user's function instead of their own.
+struct CustomGradient {
+  std::vector<int> inputs;   ///< tensor ids
+  std::vector<int> outputs;  ///< tensor ids
+  GradientFunction function;
+};
+
+/// y1 = x1 + f(x2), y2 = x2 + g(y1), by tensor ids; f's and g's operations as ranges of nodes.
+struct ReversibleBlock {
+  int x1, x2, y1, y2;
+  int f, g;  ///< what f and g gave
+  std::size_t f_begin, f_end, g_begin, g_end;
 };
 
 /// The operations of one section over named dims, in the order in which they were added. Pure host
@@ -71,6 +96,46 @@ class Graph {
     Graph& graph_;
     std::size_t length_;
   };
+  /// RAII: the operations added while it lives are a part of the forward pass that may be computed
+  /// again in the backward pass instead of being kept (activation checkpointing; Chen et al.,
+  /// "Training Deep Nets with Sublinear Memory Cost", 2016). Whether it is, recompute() says. Draws
+  /// are functions of names and positions, so what is computed again is bitwise the same.
+  class Region {
+   public:
+    Region(Graph& graph, const std::string& name);
+    ~Region();
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+   private:
+    Graph& graph_;
+    int outer_;
+  };
+  /// Patterns (* and ?) of the regions, by their scoped names, that gradients() computes again;
+  /// none: all values are kept.
+  void set_recompute(std::vector<std::string> patterns) { recompute_ = std::move(patterns); }
+  bool is_recomputed(int region) const;
+  /// Scoped names of the regions, by index.
+  const std::vector<std::string>& regions() const { return regions_; }
+
+  /// Adds the operations of `forward`, which gives the outputs, with a gradient of their own. What
+  /// `forward` reads besides `inputs` gets no gradient.
+  std::vector<Tensor> custom_gradient(const std::vector<Tensor>& inputs,
+                                      const std::function<std::vector<Tensor>()>& forward,
+                                      GradientFunction gradient);
+
+  /// The two halves of a stream of reversible residual blocks.
+  struct Halves {
+    Tensor first, second;
+  };
+  /// y1 = x1 + f(x2), y2 = x2 + g(y1). The backward pass computes x1 and x2 back out of y1 and y2,
+  /// so a stack of such blocks keeps two tensors however deep it is (Gomez et al., "The Reversible
+  /// Residual Network", 2017). f and g may read weights; they must not read each other's values.
+  Halves reversible(Halves x, const std::function<Tensor(Tensor)>& f,
+                    const std::function<Tensor(Tensor)>& g);
+  const std::vector<CustomGradient>& custom_gradients() const { return customs_; }
+  const std::vector<ReversibleBlock>& reversible_blocks() const { return reversibles_; }
+
   const std::string& scope() const { return scope_; }
   /// `name` under the open scopes.
   std::string scoped(const std::string& name) const { return scope_ + name; }
@@ -107,6 +172,11 @@ class Graph {
   std::string section_;
   VariableSet* variables_;
   std::string scope_;
+  std::vector<std::string> regions_;
+  int region_ = -1;  // open now
+  std::vector<std::string> recompute_;
+  std::vector<CustomGradient> customs_;
+  std::vector<ReversibleBlock> reversibles_;
   std::vector<Node> nodes_;
   std::deque<Info> tensors_;  // deque: references stay valid while operations are added
   std::vector<Assignment> assignments_;
@@ -116,12 +186,16 @@ class Graph {
 };
 
 /// Gradients of the scalar `loss` with respect to `targets`, by reverse walk over the graph. An
-/// entry is empty if the loss does not depend on the target.
+/// entry is empty if the loss does not depend on the target. Before the walk enters a region that
+/// is recomputed, the region's operations are added once more, for the walk to use.
 std::vector<Tensor> gradients(Tensor loss, const std::vector<Tensor>& targets);
 
 /// Hook for the sum of several gradients of one tensor (an n-ary add); set once by ops.
 using SumFunction = Tensor (*)(Graph&, const std::vector<Tensor>&);
 void set_gradient_sum(SumFunction function);
+/// Hook for a - b, with which reversible blocks compute back; set once by ops.
+using DifferenceFunction = Tensor (*)(Tensor a, Tensor b);
+void set_difference(DifferenceFunction function);
 /// Hook for the gradient of the loss itself: a constant one of the loss's spec; set once by ops.
 using OnesFunction = Tensor (*)(Graph&, const TensorSpec&);
 void set_gradient_ones(OnesFunction function);

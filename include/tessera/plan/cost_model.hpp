@@ -36,6 +36,11 @@ class CostModel {
   mutable std::map<std::string, Units> rates_;
 };
 
+/// Adds to an open object what tools/plot_plan.py draws: mesh_dims, timeline (each step's seconds
+/// and the bytes that are live) and variables (dims with tiles).
+void write_timeline(JsonWriter& json, const program::Program& program,
+                    const std::vector<SectionRuns>& step, const CostModel& model);
+
 /// Seconds of a collective over `members` ranks that reach each other alike, `bytes` as a
 /// CollectiveRow counts them. An all_reduce takes the quicker of recursive doubling (few messages)
 /// and of halving and doubling (few bytes); Thakur, Rabenseifner, Gropp, "Optimization of

@@ -45,7 +45,8 @@ struct Report {
   double flops_per_step = 0;  ///< on the rank with the largest tiles
   double flops_per_step_all_ranks = 0;
   std::vector<program::CollectiveRow> collectives;  ///< of one step
-  std::string machine;                              ///< what `predicted` rests on
+  std::vector<std::string> recomputed;  ///< regions whose forward pass runs again in backward
+  std::string machine;                  ///< what `predicted` rests on
   std::optional<Prediction> predicted;
 };
 

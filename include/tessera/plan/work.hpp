@@ -24,8 +24,10 @@ struct Work {
 /// Names of a kind's units, unused ones are "":
 ///   einsum      call, product (one of the library's), flop, and elements of A, B and C;
 ///   attention…  call, head, flop, byte;
-///   pointwise   call, byte, and instruction x element of four prices: arithmetic, root, exp, gelu;
-///   others      call, byte, flop.
+///   pointwise   call, byte, far byte, and instruction x element of three prices: arithmetic, exp,
+///               gelu;
+///   others      call, byte, far byte, flop.
+/// Far bytes are those of steps whose operands don't stay in a cache.
 std::array<std::string, kUnits> unit_names(const std::string& kind);
 
 /// Work of one step on the rank with the largest tiles, packing of a collective's buffers included.

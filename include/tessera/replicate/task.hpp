@@ -30,6 +30,8 @@ struct TaskConfig {
   DType dtype = DType::f32;
   std::uint64_t seed = 0;
   DecodeConfig decode;
+  /// Patterns of the regions (Graph::Region) that backward passes compute again; {"*"}: all.
+  std::vector<std::string> recompute = {};
 };
 
 /// How often a section runs in one optimizer step.

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "tessera/plan/machine.hpp"
 #include "tessera/plan/report.hpp"
 #include "tessera/plan/search.hpp"
 #include "tessera/program/program.hpp"
@@ -29,8 +32,11 @@ struct Compiled {
 
 /// The choices that the deck makes for `ranks` ranks; UserError: illegal mesh or layout.
 plan::Candidate chosen(const Settings& settings, std::int64_t ranks);
-/// The deck's Task with a choice of micro-batches (and of what else shapes its graphs).
-std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan::Candidate& choice);
+/// The deck's Task with a choice of micro-batches, and of regions that are computed again.
+std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan::Candidate& choice,
+                                           std::vector<std::string> recompute);
+/// What plan.machine describes.
+plan::Machine machine_of(const Settings& settings);
 /// Compiles the deck's model for other choices than the deck's.
 Compiled compile(const Settings& settings, const plan::Candidate& choice);
 /// Compiles the deck for `ranks` ranks. UserError: illegal mesh or layout, rules that name unknown

@@ -39,6 +39,7 @@ struct TrainConfig {
   std::string resume = "never";
   std::string dtype = "f32";
   std::int64_t micro_batches = 1;
+  std::string recompute = "none";
   std::string on_nonfinite = "stop";
   std::string init_from;
   std::vector<std::string> init_map;
