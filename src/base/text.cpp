@@ -73,8 +73,12 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 }
 
 bool parse_integer(std::string_view text, std::int64_t& value) {
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  return result.ec == std::errc() && result.ptr == text.data() + text.size() && !text.empty();
+  std::int64_t parsed = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, parsed);
+  if (text.empty() || result.ec != std::errc() || result.ptr != end) return false;
+  value = parsed;
+  return true;
 }
 
 static std::string with_unit(double value, double base, const char* const* units, int count) {

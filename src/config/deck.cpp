@@ -2,6 +2,8 @@
 #include "tessera/config/deck.hpp"
 
 #include <boost/program_options.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -95,13 +97,16 @@ void Deck::apply(Schema& schema) const {
 }
 
 std::string read_deck_file(const std::string& path) {
-  check_user(!fs::is_directory(path), path, " is a folder, not a deck", names_near(path + "/x"));
+  std::error_code unknown;
+  check_user(!fs::is_directory(path, unknown), path, " is a folder, not a deck",
+             names_near(path + "/x"));
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
-  check_user(in.is_open(), "cannot open deck ", path,
-             fs::exists(path) ? ": no permission" : ": there is no such file" + names_near(path));
+  check_user(in.is_open(), "cannot open deck '", path, "': ",
+             errno == ENOENT ? "there is no such file" + names_near(path) : std::strerror(errno));
   std::ostringstream text;
   text << in.rdbuf();
-  check_user(!in.bad(), "cannot read deck ", path);
+  check_user(!in.bad() && !text.bad(), "cannot read deck '", path, "': ", std::strerror(errno));
   return text.str();
 }
 

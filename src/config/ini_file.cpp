@@ -34,6 +34,14 @@ std::string without_comment(const std::string& line) {
   return line;
 }
 
+/// Refuses the bytes of other kinds of files (binary, UTF-16, lines that end with CR alone).
+void check_is_text(std::string_view line, const std::string& place) {
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  for (char c : line)
+    check_user(static_cast<unsigned char>(c) >= 0x20 || c == '\t', place, ": holds byte ",
+               static_cast<int>(c), "; a deck is text in UTF-8 whose lines end with LF or CRLF");
+}
+
 struct Scan {
   std::string text;  ///< what Boost parses
   std::map<std::string, int> lines;
@@ -47,9 +55,10 @@ Scan scan(std::string_view text, const std::string& path) {
   std::istringstream in{std::string(text)};
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
+    const std::string place = concat(path, ":", number);
+    check_is_text(line, place);
     const std::string whole = trim(without_comment(line));
     if (whole.empty()) continue;
-    const std::string place = concat(path, ":", number);
     if (whole.front() == '[') {
       check_user(whole.back() == ']' && whole.size() > 2, place, ": '", whole,
                  "' is no section: write [name]");

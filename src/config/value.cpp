@@ -2,13 +2,12 @@
 #include "value.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <type_traits>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/number.hpp"
 #include "tessera/base/text.hpp"
 
 namespace tessera::config {
@@ -24,10 +23,7 @@ bool parse_bool(const std::string& text) {
 
 double parse_double(const std::string& text) {
   double value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  check_user(!text.empty() && result.ec == std::errc() && result.ptr == end && std::isfinite(value),
-             "'", text, "' is not a finite number");
+  check_user(parse_number(text, value), "'", text, "' is not a finite number");
   return value;
 }
 

@@ -3,11 +3,11 @@
 
 #include <glob.h>
 
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/number.hpp"
 #include "tessera/base/text.hpp"
 
 namespace tessera::data {
@@ -15,7 +15,8 @@ namespace tessera::data {
 namespace fs = std::filesystem;
 
 std::vector<std::string> expand_paths(const std::string& entry) {
-  if (entry.find_first_of("*?[") != std::string::npos && !fs::exists(entry)) {
+  std::error_code ignored;
+  if (entry.find_first_of("*?[") != std::string::npos && !fs::exists(entry, ignored)) {
     glob_t found{};
     const int result = ::glob(entry.c_str(), 0, nullptr, &found);
     std::vector<std::string> paths;
@@ -25,7 +26,6 @@ std::vector<std::string> expand_paths(const std::string& entry) {
     check_user(!paths.empty(), "data.path: no file fits the pattern '", entry, "'");
     return paths;
   }
-  std::error_code ignored;
   if (fs::exists(entry, ignored)) return {entry};
   const fs::path folder = fs::path(entry).parent_path();
   std::vector<std::string> names;
@@ -38,12 +38,11 @@ std::vector<std::string> expand_paths(const std::string& entry) {
 
 WeightedPath parse_weighted(const std::string& entry) {
   const auto colon = entry.rfind(':');
-  if (colon == std::string::npos || fs::exists(entry)) return {entry, 1};
+  std::error_code ignored;
+  if (colon == std::string::npos || fs::exists(entry, ignored)) return {entry, 1};
   const std::string text = trim(entry.substr(colon + 1));
   WeightedPath parsed{trim(entry.substr(0, colon)), 0};
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, parsed.weight);
-  if (text.empty() || result.ec != std::errc() || result.ptr != end) return {entry, 1};
+  if (!parse_number(text, parsed.weight)) return {entry, 1};
   return parsed;
 }
 

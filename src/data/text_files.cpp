@@ -43,10 +43,11 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   for (const fs::recursive_directory_iterator end; walk != end; walk.increment(failed)) {
     check_user(!failed, "data.path: cannot list ", folder.string(), ": ", failed.message());
     const fs::path& path = walk->path();
-    if (walk->is_directory()) {
+    std::error_code unknown;  // of a link to nowhere, or of what has just been deleted
+    if (walk->is_directory(unknown)) {
       if (passed_over(path)) walk.disable_recursion_pending();
-    } else if (walk->is_regular_file() && !path.filename().string().starts_with('.') &&
-               walk->file_size() > 0) {
+    } else if (walk->is_regular_file(unknown) && !path.filename().string().starts_with('.') &&
+               walk->file_size(unknown) > 0 && !unknown) {
       files.push_back(path);
     }
   }
@@ -60,6 +61,9 @@ void append_text_below(const fs::path& folder, std::vector<std::string>& files) 
 }
 
 void check_text_file(const std::string& path) {
+  std::error_code unknown;
+  check_user(fs::is_regular_file(path, unknown), "data.path: ", path,
+             " is no regular file, whose text could be read again");
   std::ifstream in(path, std::ios::binary);
   check_user(in.is_open(), "data.path: cannot open ", path, ": ", std::strerror(errno));
   std::array<char, 8> head{};
@@ -85,7 +89,8 @@ DatasetPtr byte_files(const std::vector<std::string>& files, std::int64_t vocab,
 std::vector<std::string> find_text_files(const std::string& entry) {
   std::vector<std::string> files;
   for (const std::string& path : expand_paths(entry)) {
-    if (fs::is_directory(path)) {
+    std::error_code unknown;
+    if (fs::is_directory(path, unknown)) {
       append_text_below(path, files);
     } else {
       check_text_file(path);

@@ -81,10 +81,20 @@ std::string listing(const io::FileIndex& index) {
   return names.empty() ? "no dataset" : names;
 }
 
+io::FileIndex index_of(const std::string& path) {
+  try {
+    return io::read_index(path);
+  } catch (const UserError& error) {
+    throw UserError(concat("data.path: ", error.what(),
+                           "; data.source = tokens reads HDF5 files that tools/prepare_text.py has "
+                           "written, data.source = text reads text"));
+  }
+}
+
 }  // namespace
 
 TokenFile open_token_file(const std::string& path, std::int64_t vocab) {
-  const io::FileIndex index = io::read_index(path);
+  const io::FileIndex index = index_of(path);
   TokenFile file;
   file.vocabulary = read_vocabulary(path, index, vocab);
   std::int64_t limit = file.vocabulary.size();

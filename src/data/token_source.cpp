@@ -56,11 +56,14 @@ TokenStreams open_text(const DataConfig& config, std::int64_t model_vocab) {
 std::vector<std::string> token_paths(const std::string& entry) {
   std::vector<std::string> files;
   for (const std::string& path : expand_paths(entry)) {
-    if (!fs::is_directory(path)) {
+    std::error_code failed;
+    if (!fs::is_directory(path, failed)) {
       files.push_back(path);
       continue;
     }
-    for (const auto& file : fs::directory_iterator(path))
+    const fs::directory_iterator folder(path, failed);
+    check_user(!failed, "data.path: cannot list ", path, ": ", failed.message());
+    for (const auto& file : folder)
       if (file.path().extension() == ".h5" || file.path().extension() == ".hdf5")
         files.push_back(file.path().string());
   }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/io/hdf5.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -104,7 +108,15 @@ void read_group(hid_t group, const std::string& path, int depth, FileIndex& inde
 }
 
 FileHandle open_for_reading(const std::string& file) {
-  if (!std::filesystem::exists(file)) throw Error("there is no such file");
+  std::error_code unknown;
+  const auto status = std::filesystem::status(file, unknown);
+  if (std::filesystem::is_directory(status)) throw Error("it is a folder, not a file");
+  // Opening a pipe would wait for its other end.
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    throw Error("it is a pipe or device, not a file");
+  if (::access(file.c_str(), R_OK) != 0)
+    throw Error(errno == ENOENT ? "there is no such file"
+                                : concat("can't open it: ", std::strerror(errno)));
   PropertyHandle access(H5Pcreate(H5P_FILE_ACCESS), "creating file access properties");
   return FileHandle(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.id()), "HDF5 can't open it");
 }

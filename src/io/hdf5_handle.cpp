@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "io/hdf5_handle.hpp"
 
+#include <algorithm>
+
 namespace tessera::io {
 namespace {
 
@@ -15,6 +17,7 @@ herr_t keep_first(unsigned /*index*/, const H5E_error2_t* error, void* data) {
 std::string hdf5_reason() {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &reason);
+  reason.resize(std::min(reason.size(), reason.find(": time =")));  // file names and addresses
   return reason.empty() ? "HDF5 gives no reason" : reason;
 }
 

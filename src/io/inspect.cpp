@@ -20,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string resolve(const std::string& path) {
-  if (!fs::is_directory(path)) return path;
+  std::error_code unknown;
+  if (!fs::is_directory(path, unknown)) return path;
   for (const std::string& folder : {path + "/checkpoints", path}) {
     const std::vector<std::string> files = find_checkpoints(folder);
     if (!files.empty()) return files.front();

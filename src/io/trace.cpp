@@ -71,6 +71,9 @@ TraceRecorder::TraceRecorder(std::string file, comm::Collectives& collectives)
       part_(part_name(file_, collectives.local_ranks().front())) {
   const Team team(collectives_);
   team.agree(attempt([&] {
+    std::error_code unknown;
+    check_user(!fs::is_directory(file_, unknown), "run.trace: ", file_,
+               " is a folder; name a file");
     out_ = std::fopen(part_.c_str(), "w");
     check_user(out_ != nullptr, "run.trace: can't write ", part_, ": ", std::strerror(errno));
     write(row_name(team.local_ranks().front(), team.local_ranks().size()));

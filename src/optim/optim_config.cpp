@@ -40,8 +40,11 @@ void OptimConfig::describe(config::Schema& schema) {
   schema.add("optim.decay_all", decay_all, "weight decay of norms and biases, too");
   schema.add("optim.beta1", beta1, "decay of the first moment (adam, adamw)").range(0, 0.9999999);
   schema.add("optim.beta2", beta2, "decay of the second moment (adam, adamw)").range(0, 0.9999999);
-  schema.add("optim.epsilon", epsilon, "added to the root of the second moment (adam, adamw)")
-      .range(0, 1);
+  schema
+      .add("optim.epsilon", epsilon,
+           "added to the root of the second moment (adam, adamw); a weight whose gradients are all "
+           "0 would be divided by 0 without it")
+      .range(1e-30, 1);
   schema.add("optim.momentum", momentum, "decay of the velocity (momentum)").range(0, 1);
   schema.add("optim.nesterov", nesterov, "momentum looks ahead");
   schema

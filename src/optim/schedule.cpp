@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/number.hpp"
 #include "tessera/base/text.hpp"
 
 namespace tessera::optim {
@@ -21,10 +22,8 @@ const std::vector<std::string>& factor_names() {
 }
 
 /// True if the whole text is a number >= 0.
-bool parse_number(const std::string& text, double& value) {
-  char* end = nullptr;
-  value = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0' && std::isfinite(value) && value >= 0;
+bool parse_share(const std::string& text, double& value) {
+  return parse_number(text, value) && value >= 0;
 }
 
 double cosine(const OptimConfig& config, double step) {
@@ -47,7 +46,7 @@ double factor(const OptimConfig& config, const std::string& name, double step) {
     return std::clamp((total - step + 1) / std::max(1.0, length), 0.0, 1.0);
   }
   if (name == "cosine") return cosine(config, step);
-  if (parse_number(name, number)) return number;
+  if (parse_share(name, number)) return number;
   throw UserError(concat("optim.schedule: '", name, "' is not a factor",
                          did_you_mean(name, factor_names()), "; legal are ",
                          join(factor_names(), ", "), " and numbers, joined by *"));

@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/shape/mesh_shape.hpp"
 
+#include <limits>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 
 namespace tessera {
+namespace {
+
+/// MPI counts ranks in an int.
+constexpr std::int64_t kMostRanks = std::numeric_limits<int>::max();
+
+std::int64_t times(std::int64_t ranks, const Dim& dim) {
+  check_user(dim.size <= kMostRanks / ranks, "mesh.shape: mesh dim '", dim.name, "' of size ",
+             dim.size, " makes it more than ", kMostRanks, " ranks, the most that MPI counts");
+  return ranks * dim.size;
+}
+
+}  // namespace
 
 MeshShape::MeshShape(std::vector<Dim> dims) : dims_(std::move(dims)) {
+  std::int64_t size = 1;
   for (std::size_t i = 0; i < dims_.size(); ++i) {
     check_user(dims_[i].size >= 1, "mesh.shape: mesh dim '", dims_[i].name, "' has size ",
                dims_[i].size, "; sizes are 1 or more");
     for (std::size_t j = 0; j < i; ++j)
       check_user(dims_[i].name != dims_[j].name, "mesh.shape names mesh dim '", dims_[i].name,
                  "' twice");
+    size = times(size, dims_[i]);
   }
 }
 
@@ -34,7 +50,7 @@ MeshShape MeshShape::parse(std::string_view text, std::int64_t ranks) {
           parse_integer(parts[1], dim.size) && dim.size >= 1, "mesh.shape = ", text, ": '",
           parts[1],
           "' is no size; sizes are whole numbers from 1 up, or * for the ranks that are left");
-      product *= dim.size;
+      product = times(product, dim);
     }
     dims.push_back(dim);
   }

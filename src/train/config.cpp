@@ -271,7 +271,7 @@ namespace {
 /// A number at the start of `text`, which loses it; false if there is none.
 bool take_number(std::string_view& text, double& value) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc() || value < 0 || value > 1e18) return false;
+  if (result.ec != std::errc() || !(value >= 0 && value <= 1e18)) return false;  // nor a NaN
   text.remove_prefix(static_cast<std::size_t>(result.ptr - text.data()));
   return true;
 }

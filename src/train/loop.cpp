@@ -2,6 +2,7 @@
 #include "tessera/train/loop.hpp"
 
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 
 #include "tessera/base/error.hpp"
@@ -22,12 +23,23 @@ io::RunFolder::Use use_of(const Settings& settings) {
   return settings.run.overwrite ? io::RunFolder::Use::overwrite : io::RunFolder::Use::fresh;
 }
 
+/// UserError if train.resume is neither a known word nor a file, so that a slip leaves no folder.
+void check_resume(const std::string& resume) {
+  const std::vector<std::string> words{"auto", "never"};
+  std::error_code unknown;
+  check_user(
+      resume == words[0] || resume == words[1] || std::filesystem::is_regular_file(resume, unknown),
+      "train.resume = ", resume, " is no file", did_you_mean(resume, words),
+      "; legal are auto, never and the path of a checkpoint");
+}
+
 /// Opens the run's folder on rank 0, which alone writes there outside checkpoints.
 std::unique_ptr<io::RunFolder> open_folder(const Backend& backend, const Settings& settings) {
   std::unique_ptr<io::RunFolder> folder;
   comm::agree_on(backend.world(), [&] {
-    if (backend.is_root())
-      folder = std::make_unique<io::RunFolder>(settings.run.dir, use_of(settings));
+    if (!backend.is_root()) return;
+    check_resume(settings.train.resume);
+    folder = std::make_unique<io::RunFolder>(settings.run.dir, use_of(settings));
   });
   return folder;
 }

@@ -39,6 +39,9 @@ void check(const Settings& settings) {
   if (!settings.run.walltime.empty()) parse_duration("run.walltime", settings.run.walltime);
   if (!settings.plan.memory_limit.empty())
     parse_bytes("plan.memory_limit", settings.plan.memory_limit);
+  for (const std::string& key : settings.train.override_keys)
+    check_user(settings.schema.find(key) != nullptr, "train.override: there is no key '", key, "'",
+               did_you_mean(key, settings.schema.names()));
   check_user(settings.train.init_from.empty() || settings.train.resume == "never" ||
                  settings.train.resume == "auto",
              "train.init_from begins a new run, train.resume = ", settings.train.resume,

@@ -49,6 +49,11 @@ double fingerprint(std::int64_t step, const data::Batch& batch, double lr) {
   return static_cast<double>(hash >> 32);
 }
 
+/// A NaN's sign depends on the compiler; nobody should wonder about it.
+double without_sign_of_nan(double value) {
+  return std::isnan(value) ? std::abs(value) : value;
+}
+
 }  // namespace
 
 Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& data,
@@ -116,8 +121,8 @@ Trainer::Sums Trainer::reduce(const data::Batch& batch, double loss, const Statu
                 "ranks have come apart in step ", state_.step + 1,
                 ": they were not fed the same scalars");
   Sums result;
-  result.loss = sums[0];
-  result.grad_norm = executor.fetch("update", "grad_norm", 0).at(0);
+  result.loss = without_sign_of_nan(sums[0]);
+  result.grad_norm = without_sign_of_nan(executor.fetch("update", "grad_norm", 0).at(0));
   result.finite = sums[2] == 0;
   result.stop = StopWatch::decide(&sums[4]);
   const auto names = session_.metrics("micro");

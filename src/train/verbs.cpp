@@ -64,7 +64,8 @@ void print(const Session& session, const Translations& result, bool json) {
 
 std::string read_deck_text(const std::string& file) {
   if (!is_checkpoint(file)) return config::read_deck_file(file);
-  const auto& meta = io::Checkpoint(file).attributes("/meta");
+  const io::Checkpoint checkpoint(file);
+  const Attributes& meta = checkpoint.attributes("/meta");
   check_user(meta.contains("deck"), file, " holds no deck");
   return meta.text("deck");
 }

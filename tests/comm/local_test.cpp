@@ -141,7 +141,7 @@ TEST_CASE("stop signals leave a mark and handlers are restored") {
         std::vector<int>{SIGUSR1, SIGTERM, SIGUSR1});
   CHECK(comm::parse_signals("run.stop_signals", "").empty());
   CHECK(comm::signal_name(SIGUSR1) == "SIGUSR1");
-  for (const char* bad : {"KILL", "USR3", "9", "-1", "usr1 x"})
+  for (const char* bad : {"KILL", "USR3", "9", "-1", "usr1 x", "1e30"})
     CHECK_THROWS_AS(comm::parse_signals("run.stop_signals", bad), UserError);
   CHECK_THROWS_WITH(comm::parse_signals("run.stop_signals", "USR3"),
                     Catch::Matchers::StartsWith("run.stop_signals: 'USR3'"));

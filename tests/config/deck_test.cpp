@@ -61,6 +61,16 @@ TEST_CASE("What Boost would take silently is refused with its line") {
   CHECK(parse_error("= 3\n") == "d.ini:1: no key in front of '='");
 }
 
+TEST_CASE("Files that are no text are refused, whatever their first line says") {
+  using namespace std::string_literals;
+  const std::string end = "; a deck is text in UTF-8 whose lines end with LF or CRLF";
+  CHECK(parse_error("[a]\nx = 1\0\n"s) == "d.ini:2: holds byte 0" + end);
+  CHECK(parse_error("\xff\xfe[\0a\0]\0\n\0"s) == "d.ini:1: holds byte 0" + end);
+  CHECK(parse_error("[a]\rx = 1\r") == "d.ini:1: holds byte 13" + end);
+  CHECK(parse_error("\x7f\x45LF\x02\x01") == "d.ini:1: holds byte 2" + end);
+  CHECK(Deck::parse("[a]\nx = caf\xc3\xa9\ty\n", "d.ini").find("a.x") == "caf\xc3\xa9\ty");
+}
+
 TEST_CASE("The command line wins over the file") {
   Deck deck = Deck::parse("[a]\nx = 1\npath = here\n", "/decks/d.ini");
   deck.set({"--a.x=2", "--a.empty=", "--a.equals=b=c", "--a.comment=x # y", "--a.x=2"});

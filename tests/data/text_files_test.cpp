@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/data/text_files.hpp"
 
+#include <sys/stat.h>
+
 #include "data/scratch.hpp"
 #include "support/catch.hpp"
 
@@ -29,6 +31,8 @@ TEST_CASE("A folder gives its text files, recursively, in the order of their nam
   scratch.write("text/.git/config", "no");
   scratch.write("text/build/out.txt", "no");
   std::filesystem::create_symlink(scratch.path("text/b.txt"), scratch.path("text/link.txt"));
+  std::filesystem::create_symlink(scratch.path("text/gone"), scratch.path("text/nowhere.txt"));
+  std::filesystem::create_symlink("self.txt", scratch.path("text/self.txt"));
   const std::string folder = scratch.path("text");
   CHECK(find_text_files(folder) ==
         std::vector<std::string>{folder + "/a/z.md", folder + "/a.txt", folder + "/b.txt",
@@ -65,8 +69,11 @@ TEST_CASE("What is not there, or no text, is refused with the nearest fix") {
   CHECK(contains(message("shakespear.txt"), "did you mean 'shakespeare.txt'?"));
   CHECK(contains(message("nowhere/at/all.txt"), "there is no file or folder"));
   CHECK(contains(message("*.text"), "no file fits the pattern"));
+  CHECK(contains(message(std::string(300, 'x')), "there is no file or folder"));
   CHECK(contains(message("none"), "holds no text"));
   CHECK(contains(message("empty.txt"), "is empty"));
+  REQUIRE(::mkfifo(scratch.path("pipe.txt").c_str(), 0600) == 0);
+  CHECK(contains(message("pipe.txt"), "no regular file"));
   CHECK(contains(message("ids.h5"), "data.source = tokens"));
   std::filesystem::permissions(scratch.write("secret.txt", "x"), std::filesystem::perms::none);
   if (::geteuid() != 0) CHECK(contains(message("secret.txt"), "cannot open"));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/io/hdf5.hpp"
 
+#include <sys/stat.h>
+
 #include "io/checkpoint_support.hpp"
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
@@ -81,6 +83,11 @@ TEST_CASE("what can't be read is named with its file and reason") {
   test::write_bytes(folder / "text.h5", "no HDF5 here\n");
   CHECK(test::contains(message_of_reading(folder / "text.h5"), "text.h5"));
   CHECK(test::contains(message_of_reading(folder / "text.h5"), "signature"));
+
+  CHECK(message_of_reading(folder / ".") == (folder / ".") + ": it is a folder, not a file");
+  CHECK(test::contains(message_of_reading(folder / std::string(300, 'x')), "too long"));
+  REQUIRE(::mkfifo((folder / "pipe.h5").c_str(), 0600) == 0);
+  CHECK(test::contains(message_of_reading(folder / "pipe.h5"), "it is a pipe"));
 
   FileIndex index;
   index.datasets = {dataset("/a", {10000}, {Kind::floating, 4})};

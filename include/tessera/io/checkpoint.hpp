@@ -68,7 +68,9 @@ class Checkpoint {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find(const std::string& path) const;
   /// Attributes of "/meta", "/data", …; an empty set if there is no such group.
-  const Attributes& attributes(const std::string& group) const { return index_.group(group); }
+  const Attributes& attributes(const std::string& group) const& { return index_.group(group); }
+  /// Not of a temporary: the attributes would be gone at the end of the statement.
+  const Attributes& attributes(const std::string& group) const&& = delete;
   const std::map<std::string, Attributes>& groups() const { return index_.groups; }
 
  private:

@@ -27,8 +27,33 @@ def test_decks():
         refused(place, ["data.path", "missing.txt"], "--data.path=missing.txt")
         refused(place, "data.length = 13", "--data.length=13")
         refused(place, "no --jsn", "--jsn")
+        for flag in ["--explain", "--explain=", "--json=3"]:
+            place.run("plan", flag, expect=2)
         (place.path / "twice.ini").write_text("[train]\nsteps = 1\nsteps = 2\n")
         refused(place, ["twice.ini:3", "train.steps"], file="twice.ini")
+
+
+def test_files_that_are_no_files():
+    long = "x" * 300
+    with runs.Place() as place:
+        (place.path / "folder").mkdir()
+        refused(place, "folder", file="folder", ranks=0)
+        refused(place, "too long", file=long, ranks=0)
+        refused(place, "data.path", f"--data.path={long}", ranks=0)
+        refused(place, "data.path", f"--data.path={long}.h5", "--data.source=tokens", ranks=0)
+        refused(place, ["train.resume = aut", "did you mean 'auto'"], "--train.resume=aut")
+        refused(place, ["data.path", "text.txt", "data.source = text"], "--data.source=tokens",
+                ranks=0)
+        refused(place, ["train.override", "did you mean 'optim.lr'"], "--train.override=optim.lrr",
+                ranks=0)
+        refused(place, "train.resume = folder", "--train.resume=folder", ranks=0)
+        result = place.run("train", "--run.dir=run", "--run.trace=folder", ranks=2, expect=2)
+        runs.check("run.trace" in result.err and "is a folder" in result.err, result)
+        result = place.run("train", f"--run.dir={long}", ranks=2, expect=2)
+        runs.check("run.dir" in result.err, result)
+        result = place.run("eval", file="folder", expect=2)
+        result = place.run("plan", f"--plan.machine={long}", expect=2)
+        runs.check("too long" in result.err, result)
 
 
 def test_meshes_and_layouts():
