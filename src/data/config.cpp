@@ -33,6 +33,10 @@ void DataConfig::describe(config::Schema& schema) {
   schema.add("data.batch", batch, "Samples of one step, over all ranks").range(1, 1 << 30);
   schema.add("data.length", length, "Tokens of one sample; models without tokens have none")
       .range(1, 1 << 30);
+  schema.add(
+      "data.packing", packing,
+      "Pairs: put several into a row of data.length tokens on each side, where they do not see "
+      "each other; false: each has a row of its own");
   schema.add("data.vocab", vocab, "Random ids stay below it; 0: the model's vocabulary")
       .range(0, 2147483648.0);
   schema

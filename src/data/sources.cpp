@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/data/arrays.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/pair_source.hpp"
 #include "tessera/data/token_source.hpp"
 
 namespace tessera::data {
@@ -23,6 +24,9 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = {
       {"text", "text files, a byte a token", open_token_source},
       {"tokens", "token files of tools/prepare_text.py", open_token_source},
+      {"pairs",
+       "pairs files of tools/prepare_pairs.py, for translation; without a path generated pairs",
+       open_pairs},
       {"arrays", "named arrays of HDF5 files: images with labels, …", open_arrays},
       {"random", "random values for any model", open_random},
   };

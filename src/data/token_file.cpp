@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "data/token_parts.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/hdf5.hpp"
 
@@ -31,23 +32,27 @@ std::vector<std::string> read_pieces(const std::string& path, const io::FileInde
   const io::DatasetInfo* ends = index.find("/pieces/ends");
   if (text == nullptr || ends == nullptr) return {};
   const FileSet bytes = elements_of(path, *text);
-  const FileSet borders = elements_of(path, *ends);
-  check_user(ends->type.bytes == 8, "data.path: ", path,
-             ", dataset /pieces/ends is not 64 bits wide");
   std::string all(static_cast<std::size_t>(bytes.bytes()), '\0');
   bytes.read(0, bytes.bytes(), all.data());
-  std::vector<std::uint64_t> end(static_cast<std::size_t>(ends->size()));
-  borders.read(0, borders.bytes(), end.data());
   std::vector<std::string> pieces;
-  std::uint64_t begin = 0;
-  for (const std::uint64_t border : end) {
-    check_user(border >= begin && border <= all.size(), "data.path: ", path,
+  std::int64_t begin = 0;
+  for (const std::int64_t border : read_integers(path, *ends)) {
+    check_user(border >= begin && border <= bytes.bytes(), "data.path: ", path,
                ", dataset /pieces/ends: ", border, " behind ", begin, " of ", all.size(), " bytes");
-    pieces.push_back(all.substr(begin, border - begin));
+    pieces.push_back(
+        all.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(border - begin)));
     begin = border;
   }
   return pieces;
 }
+
+std::string listing(const io::FileIndex& index) {
+  std::string names;
+  for (const auto& dataset : index.datasets) names += (names.empty() ? "" : ", ") + dataset.path;
+  return names.empty() ? "no dataset" : names;
+}
+
+}  // namespace
 
 Vocabulary read_vocabulary(const std::string& path, const io::FileIndex& index,
                            std::int64_t model_vocab) {
@@ -64,8 +69,7 @@ Vocabulary read_vocabulary(const std::string& path, const io::FileIndex& index,
   return Vocabulary::pieces(std::move(pieces), root.integer_or("leading_blank", 0) != 0);
 }
 
-DatasetPtr open_dataset(const std::string& path, const io::DatasetInfo& dataset,
-                        std::int64_t vocab) {
+DatasetPtr open_ids(const std::string& path, const io::DatasetInfo& dataset, std::int64_t vocab) {
   const std::int64_t largest = dataset.attributes.integer_or("max_id", 0);
   check_user(largest < vocab, "data.path: ", path, ", dataset ", dataset.path, " holds id ",
              largest, ", outside the vocabulary of ", vocab, "; set model.vocab to ", largest + 1,
@@ -75,11 +79,16 @@ DatasetPtr open_dataset(const std::string& path, const io::DatasetInfo& dataset,
   return file_tokens(elements_of(path, dataset), dataset.type.bytes, vocab, path, digest);
 }
 
-std::string listing(const io::FileIndex& index) {
-  std::string names;
-  for (const auto& dataset : index.datasets) names += (names.empty() ? "" : ", ") + dataset.path;
-  return names.empty() ? "no dataset" : names;
+std::vector<std::int64_t> read_integers(const std::string& path, const io::DatasetInfo& dataset) {
+  const FileSet elements = elements_of(path, dataset);
+  check_user(dataset.type.bytes == 8, "data.path: ", path, ", dataset ", dataset.path,
+             " is not 64 bits wide");
+  std::vector<std::int64_t> integers(static_cast<std::size_t>(dataset.size()));
+  elements.read(0, elements.bytes(), integers.data());
+  return integers;
 }
+
+namespace {
 
 io::FileIndex index_of(const std::string& path) {
   try {
@@ -103,9 +112,9 @@ TokenFile open_token_file(const std::string& path, std::int64_t vocab) {
   if (train == nullptr) train = index.find("/tokens");
   check_user(train != nullptr, "data.path: ", path,
              " has neither a dataset /tokens/train nor /tokens, but ", listing(index));
-  file.train = open_dataset(path, *train, limit);
+  file.train = open_ids(path, *train, limit);
   if (const io::DatasetInfo* validation = index.find("/tokens/validation"))
-    if (validation->size() > 0) file.validation = open_dataset(path, *validation, limit);
+    if (validation->size() > 0) file.validation = open_ids(path, *validation, limit);
   return file;
 }
 

@@ -17,6 +17,7 @@ struct DataConfig {
   double validation_fraction = 0.05;
   std::int64_t batch = 8;
   std::int64_t length = 128;
+  bool packing = true;
   std::int64_t vocab = 0;
   std::int64_t random_tokens = 1 << 20;
   std::int64_t seed = -1;
