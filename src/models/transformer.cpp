@@ -188,7 +188,8 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
     const nn::FeedForwardOptions feed_forward{
         .activation = form.activation, .gated = form.gated, .bias = c.bias, .output_gain = gain};
     if (has_experts(layer)) {
-      const auto experts = nn::moe(middle, "d_model", {"d_ff", c.d_ff}, c.moe,
+      const Dim hidden{"d_ff", c.moe.d_ff > 0 ? c.moe.d_ff : c.d_ff};
+      const auto experts = nn::moe(middle, "d_model", hidden, c.moe,
                                    {.feed_forward = feed_forward,
                                     .train = batch.mode == replicate::Mode::train,
                                     .seed = batch.seed,

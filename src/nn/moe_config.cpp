@@ -16,8 +16,11 @@ void describe(config::Schema& schema, MoeConfig& config) {
            "two mesh dims")
       .range(1, kHuge);
   schema
-      .add("model.moe.every", config.every, "every so manieth layer has experts, the last one too")
+      .add("model.moe.every", config.every,
+           "1: all layers have experts, 2: every second one, and so on")
       .range(1, kHuge);
+  schema.add("model.moe.d_ff", config.d_ff, "hidden width of an expert; 0: model.d_ff")
+      .range(0, kHuge);
   schema.add("model.moe.choices", config.choices, "experts of a token: 1 (switch) or 2")
       .range(1, 2);
   schema

@@ -53,6 +53,19 @@ TEST_CASE("decks of the seven language models of the Mesh-TensorFlow paper") {
   }
 }
 
+TEST_CASE("decks of language models with experts") {
+  const auto small =
+      4 * (4 * 512 * 512 + 512 * 16 + 16 * 2 * 512 * 4096) + 2 * 8192 * 512 + 9 * 512 + 256 * 512;
+  CHECK(parameters(deck_model("mesh_tensorflow/moe_0.28b.ini"), 256) == small);
+  CHECK(parameters(deck_model("mesh_tensorflow/moe_2d_0.28b.ini"), 256) == small);
+  for (const auto& [name, experts] : {std::pair{"6b", 32}, std::pair{"26b", 128}}) {
+    const std::int64_t d = 1024;
+    CHECK(parameters(deck_model(concat("mesh_tensorflow/moe_", name, ".ini")), 1024) ==
+          11 * 4 * d * 512 + 8 * 2 * d * 2048 + 3 * experts * (d + 2 * d * 32768) + 2 * 8192 * d +
+              23 * d + 1024 * d);
+  }
+}
+
 TEST_CASE("a GPT-2-like model: biases, layer norms, learned positions, untied output") {
   models::TransformerConfig config;
   config.layers = 12;

@@ -14,6 +14,7 @@ struct MoeConfig {
   std::int64_t experts = 0;  ///< 0: no mixture
   std::int64_t outer = 1;    ///< experts are a grid of outer x experts / outer: two mesh dims
   std::int64_t every = 1;
+  std::int64_t d_ff = 0;     ///< hidden width of an expert; 0: as without experts
   std::int64_t choices = 1;  ///< experts of a token: 1 (switch) or 2
   std::int64_t group = 0;    ///< tokens of a group; 0: a row
   double capacity = 1.25;

@@ -29,7 +29,7 @@ struct TaskConfig {
   std::int64_t micro_batches = 1;
   DType dtype = DType::f32;
   std::uint64_t seed = 0;
-  DecodeConfig decode;
+  DecodeConfig decode = {};
   /// Patterns of the regions (Graph::Region) that backward passes compute again; {"*"}: all.
   std::vector<std::string> recompute = {};
 };
