@@ -22,8 +22,9 @@ TESSERA = os.environ["TESSERA"]
 MPIEXEC = os.environ.get("MPIEXEC", "mpiexec")
 ROOT = pathlib.Path(os.environ["TESSERA_SOURCE_DIR"])
 PREPARE = [sys.executable, ROOT / "tools" / "prepare_images.py"]
-SMALL = ["--model.filters=6", "--model.hidden=32", "--data.batch=50", "--train.steps=60",
-         "--optim.warmup=5", "--eval.every=60", "--train.dtype=f64"]
+SMALL = ["--model.filters=6", "--model.hidden=32", "--data.batch=50", "--train.steps=80",
+         "--optim.lr=6e-3", "--optim.warmup=5", "--eval.every=80",
+         "--train.dtype=f64"]
 
 
 def check_idx(place):
