@@ -7,8 +7,11 @@
 #include "data/paths.hpp"
 #include "data/token_parts.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/hash.hpp"
+#include "tessera/base/philox.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/data/entropy.hpp"
+#include "tessera/data/token_source.hpp"
 #include "tessera/io/hdf5.hpp"
 
 namespace tessera::data {
@@ -123,6 +126,32 @@ PairStreams generate(const DataConfig& config, std::int64_t model_vocab) {
   return streams;
 }
 
+/// Pairs of random lengths and ids.
+PairStreams draw(const DataConfig& config, const Wanted& wanted) {
+  const std::int64_t vocab = random_vocab(config, wanted.vocab);
+  const std::uint64_t seed = order_seed(config, wanted);
+  const std::uint64_t key = stream_key(seed, hash_text("data.pairs.length"));
+  const auto length = [&](std::int64_t pair, std::uint64_t side) {
+    const std::uint64_t word = random_word(key, side, static_cast<std::uint64_t>(pair));
+    return 1 + static_cast<std::int64_t>((word * static_cast<std::uint64_t>(config.length)) >> 32);
+  };
+  std::vector<std::int64_t> source{length(0, 0)}, target{length(0, 1)};
+  while (target.back() < config.random_tokens) {
+    const auto pair = static_cast<std::int64_t>(source.size());
+    source.push_back(source.back() + length(pair, 0));
+    target.push_back(target.back() + length(pair, 1));
+  }
+  const auto ids = [&](const std::vector<std::int64_t>& ends, std::uint64_t side) {
+    return random_tokens(ends.back(), vocab, hash_combine(seed, side));
+  };
+  PairStreams streams;
+  streams.vocabulary = Vocabulary::numbers(vocab);
+  const DatasetPtr source_ids = ids(source, 0), target_ids = ids(target, 1);
+  const auto pairs = std::make_shared<Pairs>(source_ids, source, target_ids, target);
+  cut(whole(pairs, 1, "random pairs"), pairs->size() > 1 ? config.validation_fraction : 0, streams);
+  return streams;
+}
+
 /// Target tokens of all pairs of some streams, for the frequencies of single tokens.
 std::vector<Stream> targets_of(const std::vector<PairStream>& streams) {
   std::vector<Stream> targets;
@@ -153,11 +182,7 @@ std::string text_of(const PairStreams& streams, const PairSamples& train,
   return text + concat("; vocabulary of ", with_commas(streams.vocabulary.size()));
 }
 
-}  // namespace
-
-Corpus open_pairs(const DataConfig& config, const Wanted& wanted) {
-  const PairStreams streams =
-      config.path.empty() ? generate(config, wanted.vocab) : Opener(config, wanted.vocab).open();
+Corpus corpus_of(const PairStreams& streams, const DataConfig& config, const Wanted& wanted) {
   const auto train =
       std::make_shared<PairSamples>(streams.train, config.length, config.packing,
                                     order_seed(config, wanted), Order::Kind::shuffled);
@@ -175,6 +200,19 @@ Corpus open_pairs(const DataConfig& config, const Wanted& wanted) {
   }
   corpus.vocabulary = streams.vocabulary;
   corpus.text = text_of(streams, *train, validation.get());
+  return corpus;
+}
+
+}  // namespace
+
+Corpus open_pairs(const DataConfig& config, const Wanted& wanted) {
+  if (config.path.empty()) return corpus_of(generate(config, wanted.vocab), config, wanted);
+  return corpus_of(Opener(config, wanted.vocab).open(), config, wanted);
+}
+
+Corpus open_random_pairs(const DataConfig& config, const Wanted& wanted) {
+  Corpus corpus = corpus_of(draw(config, wanted), config, wanted);
+  corpus.baseline = {};
   return corpus;
 }
 

@@ -14,6 +14,7 @@ bool wants(const Wanted& wanted, const std::string& name) {
 }
 
 Corpus open_random(const DataConfig& config, const Wanted& wanted) {
+  if (wants(wanted, "source")) return open_random_pairs(config, wanted);
   return wants(wanted, "tokens") ? open_token_source(config, wanted)
                                  : open_random_arrays(config, wanted);
 }

@@ -140,11 +140,7 @@ TokenStreams open_tokens(const DataConfig& config, std::int64_t model_vocab) {
 }
 
 TokenStreams open_random(const DataConfig& config, std::int64_t model_vocab) {
-  const std::int64_t vocab = config.vocab > 0 ? config.vocab : model_vocab;
-  check_user(vocab > 0, "data.vocab is 0 and the model names no vocabulary; set data.vocab");
-  check_user(model_vocab == 0 || vocab <= model_vocab, "data.vocab is ", vocab,
-             ", more than the model's vocabulary of ", model_vocab,
-             "; set data.vocab = ", model_vocab, " or less");
+  const std::int64_t vocab = random_vocab(config, model_vocab);
   TokenStreams streams;
   streams.vocabulary = Vocabulary::numbers(vocab);
   const auto seed = static_cast<std::uint64_t>(std::max<std::int64_t>(config.seed, 0));
@@ -161,6 +157,15 @@ std::string text_of(const TokenStreams& streams) {
 }
 
 }  // namespace
+
+std::int64_t random_vocab(const DataConfig& config, std::int64_t model_vocab) {
+  const std::int64_t vocab = config.vocab > 0 ? config.vocab : model_vocab;
+  check_user(vocab > 0, "data.vocab is 0 and the model names no vocabulary; set data.vocab");
+  check_user(model_vocab == 0 || vocab <= model_vocab, "data.vocab is ", vocab,
+             ", more than the model's vocabulary of ", model_vocab,
+             "; set data.vocab = ", model_vocab, " or less");
+  return vocab;
+}
 
 TokenStreams open_token_streams(const DataConfig& config, std::int64_t model_vocab) {
   if (config.source == "text") return open_text(config, model_vocab);

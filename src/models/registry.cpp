@@ -3,6 +3,7 @@
 
 #include "tessera/models/convnet.hpp"
 #include "tessera/models/mlp.hpp"
+#include "tessera/models/seq2seq.hpp"
 #include "tessera/models/transformer.hpp"
 
 namespace tessera::models {
@@ -13,6 +14,7 @@ const std::vector<ModelEntry>& builtin_models() {
        [] { return std::make_unique<Transformer>(); }},
       {"convnet", "convolutional classifier of pictures",
        [] { return std::make_unique<ConvNet>(); }},
+      {"seq2seq", "encoder-decoder Transformer", [] { return std::make_unique<Seq2Seq>(); }},
       {"mlp", "two-layer perceptron", [] { return std::make_unique<Mlp>(); }},
   };
   return models;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "models/feed_forward_kind.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/nn/layers.hpp"
 #include "tessera/nn/weights.hpp"
@@ -20,22 +21,6 @@ namespace {
 
 /// Standard deviation of embeddings and of the output projection (GPT-2's).
 constexpr double kEmbeddingDeviation = 0.02;
-
-struct FeedForwardKind {
-  nn::Activation activation;
-  bool gated;
-};
-
-FeedForwardKind feed_forward_kind(const std::string& name) {
-  if (name == "relu") return {nn::Activation::relu, false};
-  if (name == "gelu_tanh") return {nn::Activation::gelu_tanh, false};
-  if (name == "silu") return {nn::Activation::silu, false};
-  if (name == "reglu") return {nn::Activation::relu, true};
-  if (name == "geglu") return {nn::Activation::gelu, true};
-  if (name == "swiglu") return {nn::Activation::silu, true};
-  TESSERA_CHECK(name == "gelu", "activation ", name);
-  return {nn::Activation::gelu, false};
-}
 
 }  // namespace
 
@@ -58,7 +43,7 @@ void Transformer::describe(config::Schema& schema) {
   schema
       .add("model.activation", c.activation,
            "of the feed-forward layers; gelu is exact (erf), the ...glu forms are gated")
-      .choices({"relu", "gelu", "gelu_tanh", "silu", "reglu", "geglu", "swiglu"});
+      .choices(feed_forward_names());
   schema.add("model.positions", c.positions, "how positions enter")
       .choices({"learned", "sinusoid", "rotary", "relative", "none"});
   schema

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Numbers of parameters against closed formulas.
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -7,6 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/models/mlp.hpp"
+#include "tessera/models/seq2seq.hpp"
 #include "tessera/models/transformer.hpp"
 #include "tessera/replicate/task.hpp"
 
@@ -14,19 +16,24 @@ using namespace tessera;
 
 namespace {
 
-std::int64_t parameters(const models::TransformerConfig& config, std::int64_t length) {
-  models::Transformer model(config);
+std::int64_t parameters(replicate::Model& model, std::int64_t length) {
   replicate::TaskConfig task;
   task.batch = 2;
   task.length = length;
   return replicate::Task(model, {}, task).variables().parameters();
 }
 
+std::int64_t parameters(const models::TransformerConfig& config, std::int64_t length) {
+  models::Transformer model(config);
+  return parameters(model, length);
+}
+
 /// The [model] section of a deck under input/.
-models::TransformerConfig deck_model(const std::string& name) {
+template <class Model>
+auto deck_model(const std::string& name) {
   std::ifstream deck(std::filesystem::path(TESSERA_TEST_DECKS) / name);
   REQUIRE(deck.good());
-  models::Transformer model;
+  Model model;
   config::Schema schema;
   model.describe(schema);
   std::string line, section;
@@ -45,7 +52,8 @@ TEST_CASE("decks of the seven language models of the Mesh-TensorFlow paper") {
   std::int64_t d_ff = 4096, heads = 4;
   for (const char* size : {"0.14", "0.22", "0.37", "0.67", "1.28", "2.48", "4.90"}) {
     const std::int64_t d = 1024, d_kv = 256;
-    const auto config = deck_model(concat("mesh_tensorflow/lm_", size, "b.ini"));
+    const auto config =
+        deck_model<models::Transformer>(concat("mesh_tensorflow/lm_", size, "b.ini"));
     CHECK(parameters(config, 256) ==
           6 * (2 * d * d_ff + 4 * d * heads * d_kv) + 2 * 32768 * d + 13 * d + 256 * d);
     d_ff *= 2;
@@ -56,13 +64,32 @@ TEST_CASE("decks of the seven language models of the Mesh-TensorFlow paper") {
 TEST_CASE("decks of language models with experts") {
   const auto small =
       4 * (4 * 512 * 512 + 512 * 16 + 16 * 2 * 512 * 4096) + 2 * 8192 * 512 + 9 * 512 + 256 * 512;
-  CHECK(parameters(deck_model("mesh_tensorflow/moe_0.28b.ini"), 256) == small);
-  CHECK(parameters(deck_model("mesh_tensorflow/moe_2d_0.28b.ini"), 256) == small);
+  CHECK(parameters(deck_model<models::Transformer>("mesh_tensorflow/moe_0.28b.ini"), 256) == small);
+  CHECK(parameters(deck_model<models::Transformer>("mesh_tensorflow/moe_2d_0.28b.ini"), 256) ==
+        small);
   for (const auto& [name, experts] : {std::pair{"6b", 32}, std::pair{"26b", 128}}) {
     const std::int64_t d = 1024;
-    CHECK(parameters(deck_model(concat("mesh_tensorflow/moe_", name, ".ini")), 1024) ==
-          11 * 4 * d * 512 + 8 * 2 * d * 2048 + 3 * experts * (d + 2 * d * 32768) + 2 * 8192 * d +
-              23 * d + 1024 * d);
+    CHECK(parameters(deck_model<models::Transformer>(concat("mesh_tensorflow/moe_", name, ".ini")),
+                     1024) == 11 * 4 * d * 512 + 8 * 2 * d * 2048 +
+                                  3 * experts * (d + 2 * d * 32768) + 2 * 8192 * d + 23 * d +
+                                  1024 * d);
+  }
+}
+
+TEST_CASE("decks of the six translation models of the Mesh-TensorFlow paper") {
+  std::int64_t d_ff = 2048, heads = 4;
+  for (const char* size : {"0.15", "0.24", "0.42", "0.77", "1.48", "2.89"}) {
+    const std::int64_t d = 1024, d_kv = 128, layers = 6;
+    models::Seq2Seq model(
+        deck_model<models::Seq2Seq>(concat("mesh_tensorflow/tr_", size, "b.ini")));
+    const std::int64_t ffn = 2 * d * d_ff, attention = 4 * d * heads * d_kv;
+    // One table for both sides, the output apart; norms and positions are all that is added.
+    const std::int64_t matrices = layers * (2 * ffn + 3 * attention) + 2 * 32768 * d;
+    const std::int64_t found = parameters(model, 256);
+    CHECK(found == matrices + (2 * layers + 1 + 3 * layers + 1) * d + 2 * 256 * d);
+    CHECK(std::abs(static_cast<double>(matrices) / 1e9 - std::stod(size)) < 0.006);
+    d_ff *= 2;
+    heads *= 2;
   }
 }
 

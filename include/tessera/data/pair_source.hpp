@@ -13,6 +13,10 @@ namespace tessera::data {
 /// or, without data.path, generated pairs. UserError that names file and dataset.
 Corpus open_pairs(const DataConfig& config, const Wanted& wanted);
 
+/// data.source = random for models of pairs: sequences of up to data.length random ids, with
+/// data.random_tokens target ids in all.
+Corpus open_random_pairs(const DataConfig& config, const Wanted& wanted);
+
 /// `count` pairs of words of a small language and their translation, a function of `seed`: of each
 /// word the letters turn round. Ids: 0 begins and pads, 1 ends a sequence, then the blank and
 /// letters; see generated_vocabulary.

@@ -22,6 +22,10 @@ struct TokenStreams {
 /// data's vocabulary). UserError that names the key.
 TokenStreams open_token_streams(const DataConfig& config, std::int64_t model_vocab);
 
+/// Below which ids of data.source = random stay; UserError if neither data nor model say so, or
+/// data.vocab is more than the model's.
+std::int64_t random_vocab(const DataConfig& config, std::int64_t model_vocab);
+
 /// The three as sources of samples for language models.
 Corpus open_token_source(const DataConfig& config, const Wanted& wanted);
 

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/models/seq2seq.hpp"
+
+#include <cmath>
+
+#include "models/feed_forward_kind.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/nn/cache.hpp"
+#include "tessera/nn/layers.hpp"
+#include "tessera/nn/weights.hpp"
+#include "tessera/ops/attention.hpp"
+#include "tessera/ops/dropout.hpp"
+#include "tessera/ops/einsum.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/embedding.hpp"
+#include "tessera/ops/positions.hpp"
+#include "tessera/ops/shape_ops.hpp"
+#include "tessera/ops/softmax_cross_entropy.hpp"
+
+namespace tessera::models {
+
+/// Names of one side's inputs; `causal`: a token sees those before it.
+struct Seq2Seq::Side {
+  std::string length, tokens, segments, positions;
+  bool causal;
+
+  static Side source() {
+    return {"source_length", "source", "source_segments", "source_positions", false};
+  }
+  static Side target() { return {"length", "tokens", "segments", "positions", true}; }
+};
+
+namespace {
+
+/// Of learned positions, beside embeddings that are scaled to a deviation of 1.
+constexpr double kPositionDeviation = 0.5;
+
+/// What the section `encode` keeps to tell source tokens from what is behind them.
+constexpr const char* kVisible = "source_visible";
+
+/// What `encode` kept under the open scopes.
+Tensor kept(Graph& graph, const std::string& name) {
+  const VariableSet& variables = graph.variables();
+  const TensorSpec spec = variables[variables.find(graph.scoped(name))].spec;
+  return nn::kept(graph, name, spec);
+}
+
+double rate_of(const replicate::Batch& batch, double dropout) {
+  return batch.mode == replicate::Mode::train ? dropout : 0;
+}
+
+}  // namespace
+
+void Seq2Seq::describe(config::Schema& schema) {
+  constexpr double kHuge = 1e15;
+  Seq2SeqConfig& c = config_;
+  schema.add("model.layers", c.layers, "blocks of the decoder").range(1, 100000);
+  schema.add("model.encoder_layers", c.encoder_layers, "blocks of the encoder; 0: model.layers")
+      .range(0, 100000);
+  schema.add("model.d_model", c.d_model, "width of the residual stream").range(1, kHuge);
+  schema.add("model.d_ff", c.d_ff, "hidden width of the feed-forward layers").range(1, kHuge);
+  schema.add("model.heads", c.heads, "attention heads").range(1, kHuge);
+  schema.add("model.d_kv", c.d_kv, "size of a head; 0: d_model / heads").range(0, kHuge);
+  schema.add("model.vocab", c.vocab, "size of the vocabulary of source and target")
+      .range(2, 2147483647.0);
+  schema.add("model.max_length", c.max_length, "longest sequence, size of the table of positions")
+      .range(1, kHuge);
+  schema.add("model.norm", c.norm, "norm before each part").choices({"layer", "rms"});
+  schema
+      .add("model.activation", c.activation,
+           "of the feed-forward layers; gelu is exact (erf), the ...glu forms are gated")
+      .choices(feed_forward_names());
+  schema.add("model.positions", c.positions, "how positions enter")
+      .choices({"learned", "sinusoid", "none"});
+  schema.add("model.tied", c.tied, "use the embedding table as the output projection");
+  schema.add("model.bias", c.bias, "biases in projections and layer norms");
+  schema
+      .add("model.dropout", c.dropout,
+           "dropout of embeddings, attention probabilities and each part's result")
+      .range(0, 0.999);
+  schema
+      .add("model.label_smoothing", c.label_smoothing,
+           "share of the target spread over the vocabulary")
+      .range(0, 0.999);
+  schema.add("model.epsilon", c.epsilon, "added to the variance in norms").range(0, 1);
+}
+
+void Seq2Seq::validate() const {
+  const Seq2SeqConfig& c = config_;
+  check_user(c.d_kv > 0 || c.d_model % c.heads == 0, "model.d_model = ", c.d_model,
+             " is not a multiple of model.heads = ", c.heads,
+             "; change one of them or set model.d_kv");
+  check_user(c.positions != "sinusoid" || c.d_model % 2 == 0,
+             "model.positions = sinusoid needs an even model.d_model, found ", c.d_model);
+}
+
+std::vector<replicate::InputSpec> Seq2Seq::inputs_of(const Side& side, std::int64_t rows,
+                                                     std::int64_t length) const {
+  const TensorSpec spec{Shape{{"batch", rows}, {side.length, length}}, DType::i32};
+  std::vector<replicate::InputSpec> inputs{{side.tokens, spec, config_.vocab},
+                                           {side.segments, spec}};
+  if (config_.positions != "none") inputs.push_back({side.positions, spec});
+  return inputs;
+}
+
+std::vector<replicate::InputSpec> Seq2Seq::inputs(std::int64_t rows, std::int64_t length) const {
+  std::vector<replicate::InputSpec> inputs = inputs_of(Side::source(), rows, length);
+  for (auto& input : inputs_of(Side::target(), rows, length)) inputs.push_back(std::move(input));
+  const Shape shape{{"batch", rows}, {"length", length}};
+  inputs.push_back({"targets", {shape, DType::i32}, config_.vocab});
+  inputs.push_back({"weights", {shape, DType::f32}});
+  return inputs;
+}
+
+Tensor Seq2Seq::table(Graph& graph, DType dtype) const {
+  return nn::weight(graph, "embedding", {{"vocab", config_.vocab}, {"d_model", config_.d_model}},
+                    dtype,
+                    Initializer::normal(1 / std::sqrt(static_cast<double>(config_.d_model))));
+}
+
+Tensor Seq2Seq::normed(Tensor x, const std::string& name) const {
+  return nn::norm(x, "d_model", config_.norm == "rms" ? nn::Norm::rms : nn::Norm::layer,
+                  config_.bias, config_.epsilon, name);
+}
+
+Tensor Seq2Seq::positions(Graph& graph, const Side& side, const replicate::Batch& batch) const {
+  const Shape shape{{"max_length", config_.max_length}, {"d_model", config_.d_model}};
+  const DType wide = nn::weight_dtype(batch.dtype);
+  const bool is_step = batch.caching.is_step();
+  if (is_step && config_.positions == "sinusoid")
+    return ops::sinusoid_at(graph, {shape.without("max_length"), wide}, nn::kPositionFeed);
+  const Tensor table = config_.positions == "learned"
+                           ? nn::weight(graph, "positions", shape, batch.dtype,
+                                        Initializer::normal(kPositionDeviation))
+                           : ops::sinusoid(graph, {shape, wide});
+  return is_step ? ops::select(table, "max_length", nn::kPositionFeed)
+                 : ops::embedding(table, batch[side.positions]);
+}
+
+Tensor Seq2Seq::embed(Graph& graph, const Side& side, const replicate::Batch& batch) const {
+  // The table is one, the positions are each side's own.
+  Tensor x = ops::embedding(table(graph, batch.dtype), batch[side.tokens]);
+  const double scale = std::sqrt(static_cast<double>(config_.d_model));
+  const Graph::Scope scope(graph, side.causal ? "decoder" : "encoder");
+  std::vector<Tensor> terms{x};
+  if (config_.positions != "none") {
+    terms.push_back(positions(graph, side, batch));
+  }
+  x = ops::pointwise1(terms,
+                      [&](std::span<const ops::Value> in) {
+                        const ops::Value word = scale * in[0];
+                        return in.size() == 2 ? word + in[1] : word;
+                      },
+                      {.shape = x.shape(), .dtypes = {batch.dtype}, .name = "embedded"});
+  return ops::dropout(x, {.rate = rate_of(batch, config_.dropout),
+                          .seed = batch.seed,
+                          .name = "embedding_dropout",
+                          .batch_total = batch.total_rows});
+}
+
+Tensor Seq2Seq::projected(Tensor x, const char* name) const {
+  return nn::dense(x, {"d_model"}, {{"heads", config_.heads}, {"d_kv", config_.head_size()}},
+                   {.name = name, .bias = config_.bias});
+}
+
+Tensor Seq2Seq::mixed(Tensor x, Tensor memory, const Side& queries, const Side& keys,
+                      const replicate::Batch& batch) const {
+  ops::AttentionOptions options;
+  options.causal = keys.causal;
+  options.dropout = rate_of(batch, config_.dropout);
+  options.seed = batch.seed;
+  options.batch_total = batch.total_rows;
+  options.query_segments = batch[queries.segments];
+  options.key_segments = batch[keys.segments];
+  return ops::attention(projected(x, "query"), projected(memory, "key"), projected(memory, "value"),
+                        options);
+}
+
+Tensor Seq2Seq::mixed_so_far(Tensor x, const nn::Caching& caching) const {
+  const Tensor keys = nn::extend_cache("keys", projected(x, "key"), "memory", caching);
+  const Tensor values = nn::extend_cache("values", projected(x, "value"), "memory", caching);
+  const Tensor visible =
+      nn::visible_so_far(x.graph(), {"memory", caching.length}, nn::weight_dtype(x.dtype()));
+  return nn::attend(projected(x, "query"), keys, values, "memory", visible);
+}
+
+Tensor Seq2Seq::attend(Tensor x, const Read& memory, const Side& queries, const std::string& name,
+                       const replicate::Batch& batch) const {
+  const Tensor before = normed(x, name + "_norm");
+  const Dim width{"d_model", config_.d_model};
+  nn::Branch branch;
+  {
+    Graph& graph = x.graph();
+    const Graph::Scope scope(graph, name);
+    Tensor sum;
+    if (memory.visible)
+      sum = nn::attend(projected(before, "query"), kept(graph, "keys"), kept(graph, "values"),
+                       Side::source().length, memory.visible);
+    else if (memory.whole)
+      sum = mixed(before, memory.whole, queries, Side::source(), batch);
+    else if (batch.caching.is_step())
+      sum = mixed_so_far(before, batch.caching);
+    else
+      sum = mixed(before, before, queries, queries, batch);
+    branch.value =
+        nn::dense(sum, {"heads", "d_kv"}, {width}, {.name = "output", .gain = gain_of(queries)});
+    if (config_.bias)
+      branch.bias = nn::weight(graph, "output_bias", Shape{width}, x.dtype(),
+                               Initializer::constant(0), false);
+  }
+  return nn::residual(x, branch,
+                      {.dropout = rate_of(batch, config_.dropout),
+                       .seed = batch.seed,
+                       .name = name + "_output_dropout",
+                       .total_rows = batch.total_rows});
+}
+
+Tensor Seq2Seq::feed_forward(Tensor x, const Side& side, const replicate::Batch& batch) const {
+  const auto kind = feed_forward_kind(config_.activation);
+  const Tensor before = normed(x, "ffn_norm");
+  nn::Branch branch;
+  {
+    const Graph::Scope scope(x.graph(), "ffn");
+    branch = nn::feed_forward(before, "d_model", {"d_ff", config_.d_ff},
+                              {.activation = kind.activation,
+                               .gated = kind.gated,
+                               .bias = config_.bias,
+                               .output_gain = gain_of(side)});
+  }
+  return nn::residual(x, branch,
+                      {.dropout = rate_of(batch, config_.dropout),
+                       .seed = batch.seed,
+                       .name = "ffn_output_dropout",
+                       .total_rows = batch.total_rows});
+}
+
+/// The parts that are added to a stream shall together not outgrow it.
+double Seq2Seq::gain_of(const Side& side) const {
+  const std::int64_t parts = side.causal ? 3 * config_.layers : 2 * config_.depth_of_encoder();
+  return 1 / std::sqrt(static_cast<double>(parts));
+}
+
+Tensor Seq2Seq::encoder(Graph& graph, const replicate::Batch& batch) const {
+  const Side side = Side::source();
+  Tensor x = embed(graph, side, batch);
+  const Graph::Scope scope(graph, "encoder");
+  for (std::int64_t layer = 0; layer < config_.depth_of_encoder(); ++layer) {
+    const Graph::Scope block(graph, "layer_" + std::to_string(layer));
+    x = attend(x, {}, side, "self_attention", batch);
+    x = feed_forward(x, side, batch);
+  }
+  return normed(x, "final_norm");
+}
+
+Tensor Seq2Seq::decoder(Graph& graph, const Read& memory, const replicate::Batch& batch) const {
+  const Side target = Side::target();
+  Tensor x = embed(graph, target, batch);
+  {
+    const Graph::Scope scope(graph, "decoder");
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+      const Graph::Scope block(graph, "layer_" + std::to_string(layer));
+      x = attend(x, {}, target, "self_attention", batch);
+      x = attend(x, memory, target, "cross_attention", batch);
+      x = feed_forward(x, target, batch);
+    }
+    x = normed(x, "final_norm");
+  }
+  const Dim width{"d_model", config_.d_model}, vocab{"vocab", config_.vocab};
+  const Tensor w = config_.tied ? table(graph, batch.dtype)
+                                : nn::weight(graph, "output", {width, vocab}, batch.dtype,
+                                             nn::fan_in_normal({width}));
+  std::vector<Dim> dims = x.shape().without("d_model").dims();
+  dims.push_back(vocab);
+  return ops::einsum({x, ops::cast(w, batch.dtype)}, Shape(dims));
+}
+
+Tensor Seq2Seq::loss(Graph& graph, const replicate::Batch& batch) {
+  const Tensor entropy = ops::softmax_cross_entropy(
+      decoder(graph, {encoder(graph, batch), {}}, batch), batch["targets"],
+      // Validation measures the plain cross-entropy.
+      {.smoothing = batch.mode == replicate::Mode::train ? config_.label_smoothing : 0});
+  return nn::weighted_sum(entropy, batch["weights"]);
+}
+
+Tensor Seq2Seq::logits(Graph& graph, const replicate::Batch& batch) {
+  Read memory;
+  if (batch.caching.is_step())
+    memory.visible = kept(graph, kVisible);
+  else if (batch.inputs.contains("source"))
+    memory.whole = encoder(graph, batch);
+  else
+    return {};
+  return ops::cast(decoder(graph, memory, batch), nn::weight_dtype(batch.dtype));
+}
+
+std::vector<replicate::InputSpec> Seq2Seq::source_inputs(std::int64_t rows,
+                                                         std::int64_t length) const {
+  return inputs_of(Side::source(), rows, length);
+}
+
+void Seq2Seq::encode(Graph& graph, const replicate::Batch& batch) {
+  const Tensor memory = encoder(graph, batch);
+  const Tensor segments = batch[Side::source().segments];
+  nn::keep(kVisible, ops::cast(ops::minimum(segments, ops::fill(graph, 1, segments.spec())),
+                               nn::weight_dtype(batch.dtype)));
+  const Graph::Scope scope(graph, "decoder");
+  for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+    const Graph::Scope block(graph, "layer_" + std::to_string(layer));
+    const Graph::Scope part(graph, "cross_attention");
+    nn::keep("keys", projected(memory, "key"));
+    nn::keep("values", projected(memory, "value"));
+  }
+}
+
+}  // namespace tessera::models
