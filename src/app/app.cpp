@@ -64,7 +64,8 @@ const std::string& only_file(const CommandLine& line) {
   return line.files.front();
 }
 
-/// UserError for a flag that is not known: "json" stands alone, "explain=" needs a text.
+/// UserError for a flag that is not known: "json" stands alone, "explain=" needs a text,
+/// "json=full" may be this text.
 void check_flags(const CommandLine& line, const std::vector<std::string>& known) {
   for (const auto& flag : line.flags) {
     const auto equals = flag.find('=');
@@ -74,7 +75,8 @@ void check_flags(const CommandLine& line, const std::vector<std::string>& known)
                did_you_mean(name, known), "; deck keys are written --section.key=value");
     check_user(!takes_text || (equals != std::string::npos && equals + 1 < flag.size()), "--", name,
                " needs a text: --", name, "=TEXT");
-    check_user(takes_text || equals == std::string::npos, "--", name, " takes no text");
+    check_user(takes_text || equals == std::string::npos || contains(known, flag), "--", name,
+               " takes no text");
   }
 }
 
@@ -130,7 +132,7 @@ int App::run_without_ranks(const std::string& verb, int argc, char** argv) const
     check_flags(line, {"json"});
     return train::run_inspect(file, line.has("json"), std::cout);
   }
-  check_flags(line, {"json", "search", "explain=", "deck"});
+  check_flags(line, {"json", "json=full", "search", "explain=", "deck"});
   const auto deck = train::read_deck(file, train::read_deck_text(file), line);
   return train::run_plan(*train::read_settings(deck, models_), line, std::cout);
 }

@@ -44,7 +44,15 @@ class Fuser {
     return step && step->kernel == "pointwise" ? step : nullptr;
   }
 
+  std::size_t root_of(BufferId id) const {
+    while (buffer(id).alias_of >= 0) id = buffer(id).alias_of;
+    return static_cast<std::size_t>(id);
+  }
+
   void find_users() {
+    names_.assign(section_.buffers.size(), {});
+    for (BufferId id = 0; id < static_cast<BufferId>(section_.buffers.size()); ++id)
+      names_[root_of(id)].push_back(id);
     readers_.assign(section_.buffers.size(), {});
     writers_.assign(section_.buffers.size(), {});
     for (std::size_t i = 0; i < section_.steps.size(); ++i) note(i);
@@ -112,17 +120,24 @@ class Fuser {
   }
 
   /// Step `a` may run as late as `b`: nothing that it reads is written, and nothing that it writes
-  /// is read, in between.
+  /// is read, in between, under other names of the same memory neither.
   bool may_move(const KernelStep& step, std::size_t a, std::size_t b) const {
     for (BufferId id : step.inputs)
-      for (std::size_t writer : writers_[static_cast<std::size_t>(id)])
-        if (writer > a && writer <= b) return false;
+      if (is_written_between(id, a, b)) return false;
     for (BufferId id : step.outputs) {
-      for (std::size_t reader : readers(id))
-        if (reader > a && reader < b) return false;
+      for (BufferId name : names_[root_of(id)])
+        for (std::size_t reader : readers(name))
+          if (reader > a && (reader < b || (reader == b && name != id))) return false;
       if (writers_[static_cast<std::size_t>(id)].size() != 1) return false;
     }
     return true;
+  }
+
+  bool is_written_between(BufferId id, std::size_t a, std::size_t b) const {
+    for (BufferId name : names_[root_of(id)])
+      for (std::size_t writer : writers_[static_cast<std::size_t>(name)])
+        if (writer > a && writer <= b) return true;
+    return false;
   }
 
   void absorb(std::size_t a) {
@@ -182,8 +197,7 @@ class Fuser {
       const KernelStep* consumer = pointwise(b);
       if (!consumer || !reads_in_step(*consumer, joint)) return false;
       for (BufferId id : producer.inputs)
-        for (std::size_t writer : writers_[static_cast<std::size_t>(id)])
-          if (writer > a && writer <= b) return false;
+        if (is_written_between(id, a, b)) return false;
       auto program =
           join(PointwiseProgram::of(producer), PointwiseProgram::of(*consumer), joint, false);
       if (!program) return false;
@@ -221,6 +235,7 @@ class Fuser {
   std::vector<bool> kept_;
   std::vector<bool> removed_;
   std::vector<std::vector<std::size_t>> readers_, writers_;  // by buffer: steps in order
+  std::vector<std::vector<BufferId>> names_;                 // by root: all names of its memory
 };
 
 }  // namespace

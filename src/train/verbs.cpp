@@ -155,7 +155,7 @@ std::string usage() {
          "  translate DECK|FILE.h5  translate the lines of translate.input (--json)\n"
          "  plan DECK             memory, operations and communication of a step, without "
          "running:\n"
-         "                        --json, --explain=TENSOR, --deck (the resolved deck)\n"
+         "                        --json, --json=full, --search, --explain=TENSOR, --deck\n"
          "  calibrate FILE        measure the machine, under its launcher, for plan.machine\n"
          "  inspect FILE.h5       what a checkpoint holds, and whether it is whole (--json)\n"
          "  help [KEY|SECTION]    what deck keys mean\n"

@@ -4,10 +4,12 @@
 
 #include "support/catch.hpp"
 #include "support/simulated_run.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/reduce.hpp"
+#include "tessera/ops/shape_ops.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
