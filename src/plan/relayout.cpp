@@ -93,17 +93,23 @@ class PathFinder {
     return false;
   }
   bool stays(int m) const { return target_[m].is_split() && target_[m].dim == current_[m].dim; }
+  /// A cut that stays is gathered only where nothing else is left: first where the cuts around it
+  /// can't be put in order, then where others can't be put around it.
   bool all_gather() {
-    for (const bool staying : {false, true})
-      for (int m = current_.mesh_rank() - 1; m >= 0; --m) {
-        if (!current_[m].is_split() || stays(m) != staying || !is_innermost(current_, m)) continue;
-        // A cut that stays is gathered only where the cuts around it can't be put in order.
-        if (staying && is_complete(current_[m].dim)) continue;
-        Placement after = current_;
-        after[m] = State::replicated();
-        push(Change::Kind::all_gather, {m}, std::move(after));
-        return true;
-      }
+    return gather_if([this](int m) { return !stays(m); }) ||
+           gather_if([this](int m) { return !in_order(current_, current_[m].dim); }) ||
+           gather_if([this](int m) { return !is_complete(current_[m].dim); });
+  }
+  template <class Condition>
+  bool gather_if(const Condition& condition) {
+    for (int m = current_.mesh_rank() - 1; m >= 0; --m) {
+      if (!current_[m].is_split() || !is_innermost(current_, m) || !condition(m)) continue;
+      gathered_staying_ = gathered_staying_ || stays(m);
+      Placement after = current_;
+      after[m] = State::replicated();
+      push(Change::Kind::all_gather, {m}, std::move(after));
+      return true;
+    }
     return false;
   }
   /// The target's cuts of a dim that are there.
@@ -142,12 +148,16 @@ class PathFinder {
     }
     return false;
   }
-  /// A cut that the target has outside of cuts that are there already: inside them for now.
+  /// A cut that the target has outside of cuts that are there already: inside them for now. Not
+  /// once a cut that stays had to be gathered, or that would come back.
   bool slice_inside() {
-    for (int m = 0; m < current_.mesh_rank(); ++m) {
+    for (int m = 0; m < current_.mesh_rank() && !gathered_staying_; ++m) {
       if (!current_[m].is_replicated() || !target_[m].is_split()) continue;
       const int dim = target_[m].dim;
+      const auto order = current_.mesh_dims_splitting(dim);
       Placement after = current_;
+      if (std::is_sorted(order.begin(), order.end()))
+        for (int cut : order) after[cut] = State::split(dim);
       after[m] = State::split(dim, true);
       if (!is_innermost(after, m) || !in_order(ordered(after, dim), dim)) continue;
       push(Change::Kind::slice, {m}, std::move(after));
@@ -168,6 +178,7 @@ class PathFinder {
 
   Placement current_;
   Placement target_;
+  bool gathered_staying_ = false;
   std::vector<Change> path_;
 };
 

@@ -12,7 +12,7 @@ using namespace tessera;
 
 namespace {
 
-constexpr std::int64_t kLayers = 8, kSize = 256, kBatch = 64, kRanks = 4;
+constexpr std::int64_t kLayers = 8, kSize = 256, kBatch = 4096, kRanks = 4;
 constexpr std::int64_t kWeightBytes = kSize * kSize * 4;
 
 /// A chain of square layers and its gradients.
