@@ -39,6 +39,13 @@ struct OpCase {
 /// under every legal layout of all dims: results and gradients equal those of one rank.
 void check_op(const OpCase& op);
 
+/// Elements of the inputs that the environment variable TESSERA_BENCH_OPS asks for; 0 without it.
+/// If it is set, check_op times the row on one rank instead, in f32 with all its dims enlarged by
+/// one factor where the row allows it, and prints a line: a benchmark of all operations.
+std::int64_t bench_elements();
+/// Times a row; false if it cannot be built.
+bool bench_op(const OpCase& op, std::int64_t elements);
+
 /// Row-major index.
 std::size_t at(const Shape& shape, std::initializer_list<std::int64_t> index);
 
