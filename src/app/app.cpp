@@ -153,6 +153,8 @@ int App::run_on_ranks(const std::string& verb, int argc, char** argv) const {
     const CommandLine line = read_command_line(argc, argv, environment.rank() == 0);
     check_flags(line, verb == "eval" || verb == "translate" ? std::vector<std::string>{"json"}
                                                             : std::vector<std::string>{});
+    check_user(verb != "calibrate" || line.settings.empty(),
+               "tessera calibrate takes no deck keys, and was given ", join(line.settings, " "));
     if (verb == "calibrate") return train::run_calibrate(*backend, only_file(line), std::cout);
     // 3. The deck.
     const auto settings = read_settings(environment.world(), line, models_);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/config/deck.hpp"
 
+#include <array>
 #include <boost/program_options.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "ini_file.hpp"
 #include "tessera/base/error.hpp"
@@ -104,10 +104,12 @@ std::string read_deck_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   check_user(in.is_open(), "cannot open deck '", path, "': ",
              errno == ENOENT ? "there is no such file" + names_near(path) : std::strerror(errno));
-  std::ostringstream text;
-  text << in.rdbuf();
-  check_user(!in.bad() && !text.bad(), "cannot read deck '", path, "': ", std::strerror(errno));
-  return text.str();
+  std::string text;
+  std::array<char, 4096> block;
+  while (in.read(block.data(), block.size()) || in.gcount() > 0)
+    text.append(block.data(), static_cast<std::size_t>(in.gcount()));
+  check_user(!in.bad(), "cannot read deck '", path, "': ", std::strerror(errno));
+  return text;
 }
 
 std::vector<Difference> identity_differences(const Schema& schema, std::string_view deck) {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `tessera calibrate`: measures the machine that it runs on.
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <ostream>
 
 #include "probes.hpp"
@@ -10,6 +15,7 @@
 #include "tessera/base/version.hpp"
 #include "tessera/comm/agree.hpp"
 #include "tessera/comm/cores.hpp"
+#include "tessera/config/deck.hpp"
 #include "tessera/plan/fit.hpp"
 #include "tessera/train/verbs.hpp"
 
@@ -50,10 +56,46 @@ void fill_specification(plan::Machine& machine) {
   if (link->second.beta > 0) machine.bandwidth = 1 / link->second.beta;
 }
 
+/// The file to write: opened before minutes are spent, written aside and renamed, so that neither
+/// an older measurement nor a deck that was named by mistake is lost.
+class MachineFile {
+ public:
+  explicit MachineFile(const std::string& file) : file_(file), part_(file + ".part") {
+    std::error_code unknown;
+    check_user(!std::filesystem::exists(file_, unknown) ||
+                   config::read_deck_file(file_).find("[machine]") != std::string::npos,
+               file_, " is there already and describes no machine: name another file");
+    errno = 0;
+    stream_.open(part_);
+    check_user(stream_.is_open(), "cannot write ", part_, ": ", std::strerror(errno));
+  }
+  MachineFile(const MachineFile&) = delete;
+  MachineFile& operator=(const MachineFile&) = delete;
+  ~MachineFile() {
+    std::remove(part_.c_str());  // unless it was renamed
+  }
+
+  void write(const std::string& text) {
+    stream_ << text;
+    stream_.close();
+    std::error_code failed;
+    if (stream_) std::filesystem::rename(part_, file_, failed);
+    check_user(stream_.good() && !failed, "cannot write ", file_);
+  }
+
+ private:
+  std::string file_, part_;
+  std::ofstream stream_;
+};
+
 }  // namespace
 
 ExitCode run_calibrate(Backend& backend, const std::string& file, std::ostream& out) {
   const auto& world = backend.world();
+  std::optional<MachineFile> target;
+  comm::agree_on(world, [&] {
+    if (backend.is_root()) target.emplace(file);
+  });
   const device::Exec exec;
   plan::Machine machine;
   machine.name = base::host_name() + ", measured";
@@ -74,14 +116,11 @@ ExitCode run_calibrate(Backend& backend, const std::string& file, std::ostream& 
   fill_specification(machine);
   comm::agree_on(world, [&] {
     if (!backend.is_root()) return;
-    std::ofstream stream(file);
-    stream << machine.to_ini(concat(
+    target->write(machine.to_ini(concat(
         "What ", base::host_name(), " does in a second, measured by `tessera calibrate` on ",
         world.size(), " rank(s)\nwith ", device::describe(), ", ", backend.library(),
         ".\nName it in a deck as plan.machine. Numbers behind a kind of work: seconds of each of "
-        "the units\nthat the comment names."));
-    stream.flush();
-    check_user(stream.good(), "cannot write ", file);
+        "the units\nthat the comment names.")));
     out << "measured " << machine.name << ": " << format_count(machine.flops) << "FLOP/s and "
         << format_bytes(machine.memory_bandwidth) << "/s of memory for each of " << world.size()
         << " rank(s), written to " << file << std::endl;

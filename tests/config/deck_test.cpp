@@ -124,6 +124,11 @@ TEST_CASE("A missing deck offers the names that are near") {
   CHECK(message_of([&] { read_deck_file(folder.string()); }).find("is a folder, not a deck") !=
         std::string::npos);
   CHECK(read_deck_file((folder / "quickstart.ini").string()) == "[a]\n");
+  const std::string long_text(10000, '#');
+  std::ofstream(folder / "long.ini") << long_text;
+  CHECK(read_deck_file((folder / "long.ini").string()) == long_text);
+  // Opens, but its first byte, of an address that is not mapped, cannot be read.
+  CHECK(message_of([&] { read_deck_file("/proc/self/mem"); }).find("cannot read deck") == 0);
   std::filesystem::remove_all(folder);
 }
 

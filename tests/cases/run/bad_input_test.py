@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a user can get wrong ends with exit code 2 and one message that helps."""
 
+import os
+
 import runs
 
 
@@ -51,7 +53,14 @@ def test_files_that_are_no_files():
         runs.check("run.trace" in result.err and "is a folder" in result.err, result)
         result = place.run("train", f"--run.dir={long}", ranks=2, expect=2)
         runs.check("run.dir" in result.err, result)
-        result = place.run("eval", file="folder", expect=2)
+        place.run("eval", file="folder", expect=2)
+        deck = (place.path / "deck.ini").read_text()
+        for file in ["deck.ini", "folder", "nowhere/machine.ini"]:
+            result = place.run("calibrate", file=file, expect=2)
+            runs.check(file in result.err, result)
+        place.run("calibrate", "--mesh.shape=batch:1", file="machine.ini", expect=2)
+        runs.check((place.path / "deck.ini").read_text() == deck, "the deck was written over")
+        runs.check(not list(place.path.glob("*.part")), "something was left")
         result = place.run("plan", f"--plan.machine={long}", expect=2)
         runs.check("too long" in result.err, result)
 
@@ -101,10 +110,11 @@ def test_verbs():
 
 def test_plan_needs_no_ranks():
     with runs.Place() as place:
-        begin = runs.time.time()
+        begin = os.times()
         out = place.run("plan", "--json", "--mesh.shape=batch:16,model:32", expect=0).out
         plan = runs.json.loads(out)
-        runs.check(runs.time.time() - begin < 2, "planning took long")
+        # Of the processor, so that a busy machine doesn't matter.
+        runs.check(os.times().children_user - begin.children_user < 2, "planning took long")
         for key in ("parameters", "bytes_per_rank", "flops_per_step", "collectives"):
             runs.check(key in plan, key, plan)
         (place.path / "machine.ini").write_text(

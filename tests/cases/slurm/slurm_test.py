@@ -102,6 +102,7 @@ def disturbed(cluster, folder):
           f"fewer than {FROZEN_AFTER} steps")
     freeze_until_warned(run)
     until(lambda: restarts(cluster, job) >= 1, 60, "the job was not requeued")
+    cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=10")  # it may be slow from here on
     saved = sorted((run / "checkpoints").glob("step_*.h5"))
     assert saved, "the job was requeued without a checkpoint"
     ended = cluster.wait(job, {"COMPLETED"}, seconds=180)
@@ -128,8 +129,11 @@ def main():
         except slurm.Cannot as why:
             print(f"SKIPPED: Slurm does not start on this machine: {why}")
             return 77
-        log, ended = disturbed(cluster, folder / "job")
-        print(log, flush=True)
+        try:
+            log, ended = disturbed(cluster, folder / "job")
+        finally:
+            for path in (folder / "job").glob("job.log"):
+                print(path.read_text(), flush=True)
         train(cluster, folder / "undisturbed")
         check(metrics(folder / "undisturbed"), metrics(folder / "job" / "run"), log, ended)
         print(f"requeued {ended['Restarts']} time(s), {STEPS} steps equal")
