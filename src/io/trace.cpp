@@ -35,6 +35,9 @@ struct Describe {
   Description operator()(const program::RelayoutStep& step) const {
     return {step.label, program::name_of(step.kind)};
   }
+  Description operator()(const program::RingStep& step) const {
+    return {step.label, "communication"};
+  }
   Description operator()(const program::LocalStep& step) const { return {step.label, "local"}; }
   Description operator()(const program::ExchangeStep& step) const {
     return {step.label, step.mesh_dims.empty() ? "local" : "neighbour_exchange"};

@@ -89,11 +89,19 @@ int biases_of(const Call& call) {
   return call.attributes.integer_or("bias", 0) != 0 ? 1 : 0;
 }
 
+/// True if the masks by distance hide all keys from all queries.
+bool sees_nothing(const Attention& at) {
+  if (at.size.queries == 0) return true;
+  return visible_keys(at, at.size.queries - 1).end == 0 ||
+         visible_keys(at, 0).begin == at.size.keys;
+}
+
 void attention_forward(const device::Exec& exec, const Call& call) {
   TESSERA_CHECK(call.input_count == 3 + masks_of(call) + biases_of(call) && call.output_count == 2,
                 "attention_forward: ", call.input_count, " inputs, ", call.output_count,
                 " outputs");
   const Attention at = attention_of(call, 0, 3);
+  if (at.accumulates && sees_nothing(at)) return;
   if (use_portable()) {
     attention_forward_portable(exec, at, call);
   } else {
@@ -107,6 +115,7 @@ void attention_backward(const device::Exec& exec, const Call& call) {
                 "attention_backward: ", call.input_count, " inputs, ", call.output_count,
                 " outputs");
   const Attention at = attention_of(call, 1, 6);
+  if (at.accumulates && sees_nothing(at)) return;
   if (use_portable()) {
     attention_backward_portable(exec, at, call);
   } else {

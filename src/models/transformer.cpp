@@ -58,6 +58,11 @@ void Transformer::describe(config::Schema& schema) {
       .add("model.window", c.window,
            "positions that attention looks back, the own one included; 0: all")
       .range(0, kHuge);
+  schema
+      .add("model.attention", c.attention,
+           "how keys come to queries if the layout cuts length: whole to every rank, or past all "
+           "ranks in a ring, which takes less memory; auto gathers on up to 4 ranks")
+      .choices({"auto", "gather", "ring"});
   schema.add("model.tied", c.tied, "use the embedding table as the output projection");
   schema.add("model.bias", c.bias, "biases in projections and layer norms");
   schema
@@ -160,6 +165,7 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
                                      .output_gain = gain,
                                      .window = c.window,
                                      .max_distance = c.relative_distance,
+                                     .keys = c.attention,
                                      .caching = batch.caching};
     if (c.positions == "relative")
       options.relative_bias = nn::relative_bias(graph, options, c.relative_buckets, batch.dtype);

@@ -46,7 +46,8 @@ Tensor attend_to_all(const Projected& p, const SelfAttentionOptions& options) {
                          .query_segments = options.query_segments,
                          .key_segments = options.key_segments,
                          .relative_bias = options.relative_bias,
-                         .max_distance = options.max_distance});
+                         .max_distance = options.max_distance,
+                         .keys = options.keys});
 }
 
 /// Attention of one position to itself and all before it.

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention_lowering.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/base/philox.hpp"
+#include "tessera/ops/exchange.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
-#include "tessera/program/emitter.hpp"
-#include "tessera/program/workspace.hpp"
 
 namespace tessera::ops {
 namespace {
@@ -20,10 +20,6 @@ enum class Role { queries, statistics, keys, query_segments, key_segments, bias 
 
 bool is_of_keys(Role role) {
   return role == Role::keys || role == Role::key_segments;
-}
-
-bool has(const Attributes& attributes, const char* operand) {
-  return attributes.integer(operand) != 0;
 }
 
 /// The operands behind the fixed ones: segments and bias.
@@ -43,17 +39,54 @@ std::vector<Role> backward_inputs(const Attributes& attributes) {
       attributes);
 }
 
+/// How keys cut like the queries come to them.
+enum class KeyExchange : std::int64_t { automatic, gather, ring };
+
+/// Up to so many ranks keys are gathered, which moves the fewest bytes; on more, whole keys and
+/// values would outgrow all else that a rank holds of a block.
+constexpr std::int64_t kGatherWays = 4;
+
 /// `roles` of the operands, the last ones of which may be missing. Every operand that has the cut's
-/// dim is cut along it; but keys stay whole under a cut of the queries' length, even if theirs
-/// bears the same name.
-std::vector<State> states_of(const Cut& cut, const std::string& length,
+/// dim is cut along it. Keys under a cut of the queries' length: cut too if `keys_follow`, else
+/// whole, even if theirs bears the same name.
+std::vector<State> states_of(const Cut& cut, const std::string& length, bool keys_follow,
                              const std::vector<Role>& roles, std::span<const TensorSpec> operands) {
   std::vector<State> states;
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const bool whole = is_of_keys(roles[i]) && cut.name == length;
-    states.push_back(whole ? State::replicated() : state_under(cut, operands[i].shape));
+    State state = state_under(cut, operands[i].shape);
+    if (is_of_keys(roles[i]) && cut.name == length)
+      state = keys_follow ? State::split(1) : State::replicated();
+    states.push_back(state);
   }
   return states;
+}
+
+/// True if a cut of the queries' length leaves the keys cut alike: they have that dim, or theirs is
+/// mapped to the same mesh dim, and a window or the number of ranks speaks for it.
+bool keys_follow(const Cut& cut, const std::vector<Cut>& cuts, const Shape& q, const Shape& k,
+                 const Attributes& attributes, std::int64_t ways) {
+  if (cut.inner || cut.name != q[1].name) return false;
+  if (std::find(cuts.begin(), cuts.end(), Cut{k[1].name}) == cuts.end()) return false;
+  const auto exchange = static_cast<KeyExchange>(attributes.integer("keys"));
+  // A window is a matter of positions: blocks of queries and keys must be of equal positions.
+  if (attributes.integer("window") > 0)
+    return exchange != KeyExchange::gather && k[1].size == q[1].size;
+  return exchange == KeyExchange::automatic ? ways > kGatherWays : exchange == KeyExchange::ring;
+}
+
+/// What the rank that sends most sends if the keys stay cut.
+double key_bytes(const TensorSpec& k, const Attributes& attributes, std::int64_t ways,
+                 bool backward) {
+  double bytes = 0;
+  if (attributes.integer("window") > 0) {
+    bytes = 2 * window_bytes(k, 1, attention_window(attributes, k.shape[1].size), ways);
+    return backward ? 2 * bytes : bytes;
+  }
+  const auto size = static_cast<double>(k.shape.size());
+  const auto share = static_cast<double>(ways - 1) / static_cast<double>(ways);
+  bytes = 2 * share * size * static_cast<double>(bytes_of(k.dtype));
+  if (backward) bytes += 2 * size * static_cast<double>(bytes_of(statistics_dtype(k.dtype)));
+  return bytes;
 }
 
 /// Dims along which the kernels can work on a tile: all of the query's but the last.
@@ -62,53 +95,11 @@ bool can_cut(const Shape& q, const std::string& name) {
   return dim && *dim < q.rank() - 1;
 }
 
-/// Multiply-adds of one of the products over what the masks by distance leave, twice.
-double product_flops(const Shape& q, const Shape& k, const Attributes& attributes) {
-  const bool causal = has(attributes, "causal");
-  const auto window = static_cast<double>(attributes.integer("window"));
-  double keys = static_cast<double>(k[1].size) * (causal ? 0.5 : 1.0);
-  if (window > 0) keys = std::min(keys, causal ? window : 2 * window - 1);
-  return 2.0 * static_cast<double>(q.size()) * keys;
-}
-
 Shape statistics_shape(const Shape& q) {
   std::vector<Dim> dims{q[0], q[2]};
   if (q.rank() == 5) dims.push_back(q[3]);
   dims.push_back(q[1]);
   return Shape(std::move(dims));
-}
-
-program::AttentionSize local_size(const Shape& q, const Shape& k, std::int64_t buckets) {
-  return {.batch = q[0].size,
-          .queries = q[1].size,
-          .keys = k[1].size,
-          .heads = q[2].size,
-          .group = q.rank() == 5 ? q[3].size : 1,
-          .depth = q[q.rank() - 1].size,
-          .buckets = buckets};
-}
-
-/// One kernel on all operands of the emitter; `first` is the place of q among the inputs.
-void emit(program::Emitter& emitter, const Attributes& attributes, int first) {
-  const bool backward = first > 0;
-  std::vector<program::BufferId> inputs, outputs;
-  for (int i = 0; i < emitter.inputs(); ++i) inputs.push_back(emitter.input(i));
-  for (int i = 0; i < emitter.outputs(); ++i) outputs.push_back(emitter.output(i));
-  const Shape q = emitter.local_shape(emitter.input(first));
-  const Shape k = emitter.local_shape(emitter.input(first + 1));
-  std::int64_t buckets = 0;
-  if (has(attributes, "bias")) {
-    const Shape& bias = emitter.buffer(inputs.back()).spec.shape;
-    buckets = bias[bias.rank() - 1].size;
-  }
-  const DType dtype = emitter.buffer(emitter.input(first)).spec.dtype;
-  const auto size = local_size(q, k, buckets);
-  program::Emitter::KernelOptions options;
-  options.workspace_bytes = backward ? program::attention_backward_workspace(dtype, size)
-                                     : program::attention_forward_workspace(dtype, size);
-  options.flops = (backward ? 5 : 2) * product_flops(q, k, attributes);
-  emitter.kernel(backward ? "attention_backward" : "attention_forward", attributes, inputs, outputs,
-                 options);
 }
 
 /// dout, q, k, v, out, lse, [segments], [bias] -> dq, dk, dv, [dbias].
@@ -123,9 +114,11 @@ class AttentionGradient : public Operation {
     return outputs;
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override;
-  void lower(program::Emitter& emitter) const override { emit(emitter, attributes_, 1); }
+  void lower(program::Emitter& emitter) const override {
+    lower_attention_gradient(emitter, attributes_);
+  }
   double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
-    return 5 * product_flops(inputs[1], inputs[2], attributes_);
+    return 5 * attention_product_flops(inputs[1], inputs[2], attributes_);
   }
 
  private:
@@ -134,12 +127,16 @@ class AttentionGradient : public Operation {
 
 std::vector<Strategy> AttentionGradient::strategies(const StrategyContext& context) const {
   std::vector<Strategy> strategies;
-  const Shape& q = context.inputs[1].shape;
-  for (const auto& cut : candidate_cuts(context)) {
+  const Shape &q = context.inputs[1].shape, &k = context.inputs[2].shape;
+  const auto cuts = candidate_cuts(context);
+  for (const auto& cut : cuts) {
     if (!can_cut(q, cut.name)) continue;
-    Strategy strategy{states_of(cut, q[1].name, backward_inputs(attributes_), context.inputs),
-                      states_of(cut, q[1].name, {Role::queries, Role::keys, Role::keys, Role::bias},
-                                context.outputs)};
+    const bool follow = keys_follow(cut, cuts, q, k, attributes_, context.ways);
+    Strategy strategy{
+        states_of(cut, q[1].name, follow, backward_inputs(attributes_), context.inputs),
+        states_of(cut, q[1].name, follow, {Role::queries, Role::keys, Role::keys, Role::bias},
+                  context.outputs)};
+    if (follow) strategy.bytes = key_bytes(context.inputs[2], attributes_, context.ways, true);
     // Queries of one key, or scores of one bias, on several ranks: the gradient is a sum over them.
     for (std::size_t j = 1; j < strategy.outputs.size(); ++j) {
       if (!strategy.outputs[j].is_split()) strategy.outputs[j] = State::partial_sum();
@@ -159,9 +156,9 @@ class Attention : public Operation {
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                                std::span<const Tensor> output_gradients) const override;
   std::vector<Strategy> strategies(const StrategyContext& context) const override;
-  void lower(program::Emitter& emitter) const override { emit(emitter, attributes_, 0); }
+  void lower(program::Emitter& emitter) const override { lower_attention(emitter, attributes_); }
   double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
-    return 2 * product_flops(inputs[0], inputs[1], attributes_);
+    return 2 * attention_product_flops(inputs[0], inputs[1], attributes_);
   }
 
  private:
@@ -234,14 +231,25 @@ std::vector<Tensor> Attention::gradient(std::span<const Tensor> inputs,
 
 std::vector<Strategy> Attention::strategies(const StrategyContext& context) const {
   std::vector<Strategy> strategies;
-  const Shape& q = context.inputs[0].shape;
-  for (const auto& cut : candidate_cuts(context)) {
+  const Shape &q = context.inputs[0].shape, &k = context.inputs[1].shape;
+  const auto cuts = candidate_cuts(context);
+  for (const auto& cut : cuts) {
     if (!can_cut(q, cut.name)) continue;
+    const bool follow = keys_follow(cut, cuts, q, k, attributes_, context.ways);
     strategies.push_back(
-        {states_of(cut, q[1].name, forward_inputs(attributes_), context.inputs),
-         states_of(cut, q[1].name, {Role::queries, Role::statistics}, context.outputs)});
+        {states_of(cut, q[1].name, follow, forward_inputs(attributes_), context.inputs),
+         states_of(cut, q[1].name, follow, {Role::queries, Role::statistics}, context.outputs)});
+    if (follow)
+      strategies.back().bytes = key_bytes(context.inputs[1], attributes_, context.ways, false);
   }
   return strategies;
+}
+
+KeyExchange exchange_of(const std::string& keys) {
+  if (keys == "gather") return KeyExchange::gather;
+  if (keys == "ring") return KeyExchange::ring;
+  check_user(keys == "auto", "attention: keys = '", keys, "'; auto, gather or ring are possible");
+  return KeyExchange::automatic;
 }
 
 }  // namespace
@@ -261,6 +269,7 @@ Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options) 
       {"scale", options.scale > 0 ? options.scale : 1 / std::sqrt(d)},
       {"group", static_cast<std::int64_t>(shape.rank() == 5)},
       {"window", options.window},
+      {"keys", static_cast<std::int64_t>(exchange_of(options.keys))},
       {"segments", static_cast<std::int64_t>(static_cast<bool>(options.query_segments))},
       {"bias", static_cast<std::int64_t>(static_cast<bool>(options.relative_bias))},
       {"max_distance", options.max_distance},

@@ -31,6 +31,8 @@ double collective_seconds(CollectiveKind kind, double bytes, double members, con
     case CollectiveKind::all_reduce:
       return std::min(rounds * (link.alpha + bytes * link.beta),
                       2 * rounds * link.alpha + 2 * part * bytes * link.beta);
+    case CollectiveKind::neighbour_exchange:
+      return link.alpha + bytes * link.beta;
     case CollectiveKind::all_to_all:
       return (members - 1) * link.alpha + part * bytes * link.beta;
     case CollectiveKind::neighbour_exchange:
@@ -85,8 +87,9 @@ Prediction CostModel::predict(const program::Program& program,
   Prediction result;
   for (const auto& runs : step) {
     const auto& section = program.section(runs.section);
-    const auto times = static_cast<double>(runs.runs);
-    for (const auto& part : section.steps) {
+    for (std::size_t i = 0; i < section.steps.size(); ++i) {
+      const auto& part = section.steps[i];
+      const auto times = static_cast<double>(runs.runs * section.times(static_cast<int>(i)));
       for (const auto& work : works_of(section, part, mesh_)) {
         const double seconds = times * seconds_of(work);
         result.compute += seconds;

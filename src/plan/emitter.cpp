@@ -152,4 +152,35 @@ void NodeEmitter::exchange(program::ExchangeStep step) {
   planner_.builder().exchange(std::move(step));
 }
 
+BufferId NodeEmitter::passing(BufferId of, int mesh_dim, std::int64_t places) {
+  const program::Buffer original = buffer(of);
+  const BufferId id =
+      planner_.builder().new_buffer(original.name, original.spec, original.placement);
+  auto& made = planner_.builder().section().buffers.back();
+  made.alias_of = of;
+  made.ring = {mesh_dim, places};
+  return id;
+}
+
+void NodeEmitter::ring(int mesh_dim, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
+  planner_.builder().ring(label_, mesh_dim, std::move(inputs), std::move(outputs));
+}
+
+void NodeEmitter::repeat(std::int64_t count, const std::function<void()>& body) {
+  if (count == 0) return;
+  auto& section = planner_.builder().section();
+  program::Repeat repeat;
+  repeat.first = static_cast<int>(section.steps.size());
+  body();
+  repeat.end = static_cast<int>(section.steps.size());
+  repeat.count = count;
+  TESSERA_CHECK(section.repeats.empty() || section.repeats.back().end <= repeat.first, label_,
+                ": a repeat inside another");
+  section.repeats.push_back(repeat);
+}
+
+void NodeEmitter::copy(BufferId from, BufferId to) {
+  planner_.builder().copy(label_, from, to);
+}
+
 }  // namespace tessera::plan

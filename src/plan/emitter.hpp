@@ -44,6 +44,11 @@ class NodeEmitter final : public program::Emitter {
   program::BufferId windowed(program::BufferId like, const Windows& windows) override;
   void accumulate(program::BufferId from, program::BufferId into) override;
   void exchange(program::ExchangeStep step) override;
+  program::BufferId passing(program::BufferId of, int mesh_dim, std::int64_t places) override;
+  void ring(int mesh_dim, std::vector<program::BufferId> inputs,
+            std::vector<program::BufferId> outputs) override;
+  void repeat(std::int64_t count, const std::function<void()>& body) override;
+  void copy(program::BufferId from, program::BufferId to) override;
 
  private:
   program::BufferId temporary_like(program::BufferId like, Windows windows);

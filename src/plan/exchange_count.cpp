@@ -2,6 +2,7 @@
 #include "exchange_count.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "tessera/program/exchange.hpp"
@@ -12,32 +13,43 @@ namespace {
 using program::Buffer;
 using program::ExchangeStep;
 
-class ExchangeCounter {
+/// What one step sends in one run of its section.
+class StepCounter {
  public:
-  ExchangeCounter(const ExchangeStep& step, const std::vector<Buffer>& buffers,
+  virtual ~StepCounter() = default;
+  /// Mesh dims on whose coordinates the count depends in a way that isn't plain: of plain dims the
+  /// last tile is the largest.
+  virtual std::set<int> mesh_dims() const = 0;
+  virtual std::int64_t bytes_at(const Coordinates& at) const = 0;
+  virtual std::int64_t messages_at(const Coordinates& at) const = 0;
+  virtual std::int64_t bytes_of_all() const = 0;
+};
+
+class ExchangeCounter final : public StepCounter {
+ public:
+  ExchangeCounter(const ExchangeStep& step, std::int64_t times, const std::vector<Buffer>& buffers,
                   const MeshShape& mesh)
       : step_(step),
+        times_(times),
         mesh_(mesh),
         like_(buffers[static_cast<std::size_t>(step.inputs[0])]),
         load_(program::load_of(buffers, step, mesh)) {}
 
-  /// Mesh dims on whose coordinates the count depends in a way that isn't plain: of plain dims the
-  /// last tile is the largest.
-  std::set<int> mesh_dims() const {
+  std::set<int> mesh_dims() const override {
     std::set<int> dims(step_.mesh_dims.begin(), step_.mesh_dims.end());
     for (int d = 0; d < like_.spec.shape.rank(); ++d)
       if (is_windowed(d))
         for (int m : like_.placement.mesh_dims_splitting(d)) dims.insert(m);
     return dims;
   }
-  std::int64_t bytes_at(const Coordinates& at) const {
-    return load_.sent[member(at)] * rest_at(at) * element_bytes();
+  std::int64_t bytes_at(const Coordinates& at) const override {
+    return times_ * load_.sent[member(at)] * rest_at(at) * element_bytes();
   }
-  std::int64_t messages_at(const Coordinates& at) const {
-    return rest_at(at) > 0 ? load_.messages[member(at)] : 0;
+  std::int64_t messages_at(const Coordinates& at) const override {
+    return rest_at(at) > 0 ? times_ * load_.messages[member(at)] : 0;
   }
-  std::int64_t bytes_of_all() const {
-    std::int64_t total = element_bytes();
+  std::int64_t bytes_of_all() const override {
+    std::int64_t total = times_ * element_bytes();
     for (int d = 0; d < like_.spec.shape.rank(); ++d)
       if (d != step_.dim) total *= total_along(d);
     std::int64_t sent = 0;
@@ -81,23 +93,108 @@ class ExchangeCounter {
   }
 
   const ExchangeStep& step_;
+  std::int64_t times_;
   const MeshShape& mesh_;
   const Buffer& like_;  // the dims that stay are cut as here
   program::ExchangeLoad load_;
 };
 
+/// In `times` iterations a rank sends the tiles of as many ranks, which follow each other.
+class RingCounter final : public StepCounter {
+ public:
+  RingCounter(const program::RingStep& step, std::int64_t times, const std::vector<Buffer>& buffers,
+              const MeshShape& mesh)
+      : step_(step), times_(times), mesh_(mesh), ways_(mesh[step.mesh_dim].size) {
+    for (program::BufferId id : step.inputs)
+      tensors_.push_back(buffers[static_cast<std::size_t>(id)]);
+    if (tensors_[0].ring.mesh_dim >= 0) places_ = tensors_[0].ring.places;
+    for (Buffer& tensor : tensors_) tensor.ring = {};
+  }
+
+  std::set<int> mesh_dims() const override { return {step_.mesh_dim}; }
+  std::int64_t bytes_at(const Coordinates& at) const override {
+    std::int64_t whole = 0;
+    for (Buffer tensor : tensors_) {
+      tensor.placement[step_.mesh_dim] = State::replicated();
+      whole += bytes_of_tile(tensor, at);
+    }
+    return over_iterations(at, whole, [&](const Coordinates& there) { return tile_bytes(there); });
+  }
+  std::int64_t messages_at(const Coordinates& at) const override {
+    const int dim = tensors_[0].placement[step_.mesh_dim].dim;
+    Buffer first = tensors_[0];
+    first.placement[step_.mesh_dim] = State::replicated();
+    const std::int64_t filled =
+        bytes_of_tile(first, at) > 0 ? std::min(ways_, first.spec.shape[dim].size) : 0;
+    return over_iterations(at, filled, [&](const Coordinates& there) {
+      return static_cast<std::int64_t>(tile_bytes(there) > 0);
+    });
+  }
+  std::int64_t bytes_of_all() const override {
+    std::int64_t all = 0;
+    for (const Buffer& tensor : tensors_) {
+      std::int64_t bytes = times_ * tensor.spec.shape.size() *
+                           static_cast<std::int64_t>(bytes_of(tensor.spec.dtype));
+      for (int m = 0; m < mesh_.rank(); ++m)
+        if (!tensor.placement[m].is_split()) bytes *= mesh_[m].size;
+      all += bytes;
+    }
+    return all;
+  }
+
+ private:
+  std::int64_t bytes_of_tile(const Buffer& tensor, const Coordinates& at) const {
+    return volume(tile_box(tensor, mesh_, at)) *
+           static_cast<std::int64_t>(bytes_of(tensor.spec.dtype));
+  }
+  std::int64_t tile_bytes(const Coordinates& at) const {
+    std::int64_t bytes = 0;
+    for (const Buffer& tensor : tensors_) bytes += bytes_of_tile(tensor, at);
+    return bytes;
+  }
+  /// The sum of f over the ranks whose tiles pass, or `whole`, the sum over all, without the
+  /// others, where these are fewer: so the cost of counting a ring grows with it, not with its
+  /// square.
+  template <class Function>
+  std::int64_t over_iterations(Coordinates at, std::int64_t whole, const Function& f) const {
+    int& place = at[static_cast<std::size_t>(step_.mesh_dim)];
+    const bool few = 2 * times_ <= ways_;
+    const std::int64_t begin = place + places_ + (few ? 0 : times_);
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < (few ? times_ : ways_ - times_); ++i) {
+      place = static_cast<int>((begin + i) % ways_);
+      sum += f(at);
+    }
+    return few ? sum : whole - sum;
+  }
+
+  const program::RingStep& step_;
+  std::int64_t times_;
+  const MeshShape& mesh_;
+  std::int64_t ways_;
+  std::int64_t places_ = 0;
+  std::vector<Buffer> tensors_;  // as their owners hold them
+};
+
+std::unique_ptr<StepCounter> counter_of(const CountedExchange& counted,
+                                        const std::vector<Buffer>& buffers, const MeshShape& mesh) {
+  if (const auto* ring = std::get_if<const program::RingStep*>(&counted.step))
+    return std::make_unique<RingCounter>(**ring, counted.times, buffers, mesh);
+  return std::make_unique<ExchangeCounter>(*std::get<const ExchangeStep*>(counted.step),
+                                           counted.times, buffers, mesh);
+}
+
 }  // namespace
 
-void count_exchanges(const std::vector<const ExchangeStep*>& steps,
-                     const std::vector<Buffer>& buffers, const MeshShape& mesh,
-                     program::CollectiveRow& row) {
-  std::vector<ExchangeCounter> counters;
+void count_exchanges(const std::vector<CountedExchange>& steps, const std::vector<Buffer>& buffers,
+                     const MeshShape& mesh, program::CollectiveRow& row) {
+  std::vector<std::unique_ptr<StepCounter>> counters;
   std::set<int> varied;
-  for (const ExchangeStep* step : steps) {
-    counters.emplace_back(*step, buffers, mesh);
-    varied.merge(counters.back().mesh_dims());
-    row.count += 1;
-    row.bytes_all_ranks += counters.back().bytes_of_all();
+  for (const CountedExchange& step : steps) {
+    counters.push_back(counter_of(step, buffers, mesh));
+    varied.merge(counters.back()->mesh_dims());
+    row.count += step.times;
+    row.bytes_all_ranks += counters.back()->bytes_of_all();
   }
   const std::vector<int> dims(varied.begin(), varied.end());
   Coordinates at;
@@ -106,8 +203,8 @@ void count_exchanges(const std::vector<const ExchangeStep*>& steps,
     program::set_member(mesh, dims, i, at);
     std::int64_t bytes = 0, messages = 0;
     for (const auto& counter : counters) {
-      bytes += counter.bytes_at(at);
-      messages += counter.messages_at(at);
+      bytes += counter->bytes_at(at);
+      messages += counter->messages_at(at);
     }
     row.bytes = std::max(row.bytes, bytes);
     row.messages = std::max(row.messages, messages);

@@ -33,12 +33,18 @@ std::string windows_text(const Buffer& buffer) {
   return text;
 }
 
+std::string ring_text(const Buffer& buffer, const MeshShape& mesh) {
+  if (buffer.ring.mesh_dim < 0) return "";
+  return concat(", of the rank ", buffer.ring.places, " further along ",
+                mesh[buffer.ring.mesh_dim].name);
+}
+
 std::string buffer_text(const Buffer& buffer, const MeshShape& mesh) {
   std::vector<std::string> extents;
   for (auto extent : largest_tile(buffer, mesh)) extents.push_back(std::to_string(extent));
   return concat(buffer.name, " ", name_of(buffer.spec.dtype), " ", buffer.spec.shape.to_string(),
                 " ", buffer.placement.to_string(buffer.spec.shape, mesh), ", tile [",
-                join(extents, ", "), "]", windows_text(buffer), ", ",
+                join(extents, ", "), "]", windows_text(buffer), ring_text(buffer, mesh), ", ",
                 format_bytes(static_cast<double>(buffer.bytes)), " at ", buffer.offset);
 }
 
@@ -61,6 +67,9 @@ std::string step_text(const Step& step, const MeshShape& mesh) {
         exchange->runs.size(), exchange->runs.size() == 1 ? " run" : " runs", " along dim ",
         exchange->dim);
   }
+  if (const auto* ring = std::get_if<program::RingStep>(&step))
+    return concat("one place along the ring of ", mesh[ring->mesh_dim].name, ", ",
+                  ring->inputs.size(), ring->inputs.size() == 1 ? " tensor" : " tensors");
   const auto& local = std::get<program::LocalStep>(step);
   return concat(local.kind == program::LocalStep::Kind::slice ? "slice" : "keep at coordinate 0",
                 " on ", mesh[local.mesh_dim].name);
@@ -74,6 +83,12 @@ bool names_tensor(const Section& section, const Step& step, const std::string& t
   return false;
 }
 
+std::string times_text(const Section& section, std::size_t step) {
+  const program::Repeat* repeat = section.repeat_of(static_cast<int>(step));
+  if (repeat == nullptr) return "";
+  return concat(", ", repeat->count, " times with steps ", repeat->first, " to ", repeat->end - 1);
+}
+
 std::string explain_section(const Section& section, const std::string& tensor,
                             const MeshShape& mesh) {
   std::string text;
@@ -82,8 +97,8 @@ std::string explain_section(const Section& section, const std::string& tensor,
   for (std::size_t i = 0; i < section.steps.size(); ++i) {
     const Step& step = section.steps[i];
     if (!names_tensor(section, step, tensor)) continue;
-    text +=
-        concat("  step ", i, "  ", program::label_of(step), "\n    ", step_text(step, mesh), "\n");
+    text += concat("  step ", i, "  ", program::label_of(step), times_text(section, i), "\n    ",
+                   step_text(step, mesh), "\n");
     for (BufferId id : program::reads_of(step))
       text +=
           "    reads  " + buffer_text(section.buffers[static_cast<std::size_t>(id)], mesh) + "\n";

@@ -139,6 +139,10 @@ class Fuser {
         if (writer > a && writer <= b) return true;
     return false;
   }
+  /// Both in the same Repeat, or in none.
+  bool run_together(std::size_t a, std::size_t b) const {
+    return section_.repeat_of(static_cast<int>(a)) == section_.repeat_of(static_cast<int>(b));
+  }
 
   void absorb(std::size_t a) {
     const KernelStep& producer = *pointwise(a);
@@ -152,7 +156,9 @@ class Fuser {
       }
     if (joint < 0) return;
     const KernelStep* consumer = pointwise(first);
-    if (!consumer || !reads_in_step(*consumer, joint) || !may_move(producer, a, first)) return;
+    if (!consumer || !reads_in_step(*consumer, joint) || !may_move(producer, a, first) ||
+        !run_together(a, first))
+      return;
     bool keep = producer.outputs.size() > 1;
     for (BufferId output : producer.outputs) {
       if (!same_tiles(output, joint)) return;
@@ -195,7 +201,7 @@ class Fuser {
     std::vector<PointwiseProgram> joined;
     for (std::size_t b : users) {
       const KernelStep* consumer = pointwise(b);
-      if (!consumer || !reads_in_step(*consumer, joint)) return false;
+      if (!consumer || !reads_in_step(*consumer, joint) || !run_together(a, b)) return false;
       for (BufferId id : producer.inputs)
         if (is_written_between(id, a, b)) return false;
       auto program =
@@ -225,6 +231,9 @@ class Fuser {
     removed_[i] = true;
   }
   void drop_removed() {
+    for (auto& repeat : section_.repeats)
+      for (int* border : {&repeat.first, &repeat.end})
+        *border -= static_cast<int>(std::count(removed_.begin(), removed_.begin() + *border, true));
     std::vector<Step> steps;
     for (std::size_t i = 0; i < section_.steps.size(); ++i)
       if (!removed_[i]) steps.push_back(std::move(section_.steps[i]));

@@ -68,6 +68,7 @@ bool can_live_in_variable(const Section& section, BufferId value, int variable) 
     for (BufferId id : program::writes_of(section.steps[i]))
       if (id == value) first_write = i;
   if (first_write == section.steps.size()) return false;
+  if (section.repeat_of(static_cast<int>(first_write)) != nullptr) return false;
   const auto holds_variable = [&](BufferId id) {
     return section.buffers[static_cast<std::size_t>(root_of(section, id))].variable == variable;
   };
@@ -121,8 +122,10 @@ class MemoryPlanner {
 
   void touch(BufferId id, int step) {
     Block& block = blocks_[find(id)];
-    block.first = std::min(block.first, step);
-    block.last = std::max(block.last, step);
+    // An iteration may find what the one before it left: live through the whole Repeat.
+    const program::Repeat* repeat = section_.repeat_of(step);
+    block.first = std::min(block.first, repeat != nullptr ? repeat->first : step);
+    block.last = std::max(block.last, repeat != nullptr ? repeat->end - 1 : step);
   }
   void find_ranges() {
     blocks_.assign(section_.buffers.size(), {});
@@ -145,7 +148,7 @@ class MemoryPlanner {
   void merge_in_place() {
     for (int i = 0; i < static_cast<int>(section_.steps.size()); ++i) {
       const auto* kernel = std::get_if<KernelStep>(&section_.steps[static_cast<std::size_t>(i)]);
-      if (!kernel) continue;
+      if (!kernel || section_.repeat_of(i) != nullptr) continue;
       for (const auto& [input, output] : kernel->in_place)
         try_merge(*kernel, kernel->inputs[static_cast<std::size_t>(input)],
                   kernel->outputs[static_cast<std::size_t>(output)], i);
@@ -200,7 +203,7 @@ class MemoryPlanner {
       std::int64_t scratch = 0;
       if (const auto* kernel = std::get_if<KernelStep>(&section_.steps[i])) {
         scratch = kernel->workspace_bytes;
-        section_.flops += kernel->flops;
+        section_.flops += kernel->flops * static_cast<double>(section_.times(static_cast<int>(i)));
         workspaces_[i] = {scratch, 0, static_cast<int>(i), static_cast<int>(i)};
         if (scratch > 0) order.push_back(&workspaces_[i]);
       } else if (const auto* reduce = std::get_if<program::AllReduceStep>(&section_.steps[i])) {
@@ -209,6 +212,8 @@ class MemoryPlanner {
         scratch = bytes(relayout->send) + bytes(relayout->receive);
       } else if (const auto* exchange = std::get_if<program::ExchangeStep>(&section_.steps[i])) {
         scratch = bytes(exchange->send) + bytes(exchange->receive);
+      } else if (const auto* ring = std::get_if<program::RingStep>(&section_.steps[i])) {
+        scratch = bytes(ring->send) + bytes(ring->receive);
       }
       section_.workspace_bytes = std::max(section_.workspace_bytes, align(scratch));
     }

@@ -35,11 +35,16 @@ class Counter {
       : mesh_(program.mesh), section_(section) {}
 
   std::vector<CollectiveRow> run() {
-    for (const auto& step : section_.steps) {
+    for (std::size_t i = 0; i < section_.steps.size(); ++i) {
+      const auto& step = section_.steps[i];
+      times_ = section_.times(static_cast<int>(i));
       if (const auto* reduce = std::get_if<program::AllReduceStep>(&step)) count(*reduce);
       if (const auto* relayout = std::get_if<program::RelayoutStep>(&step)) count(*relayout);
       if (const auto* exchange = std::get_if<program::ExchangeStep>(&step))
-        if (!exchange->mesh_dims.empty()) exchanges_[exchange->mesh_dims].push_back(exchange);
+        if (!exchange->mesh_dims.empty())
+          exchanges_[exchange->mesh_dims].push_back({exchange, times_});
+      if (const auto* ring = std::get_if<program::RingStep>(&step))
+        exchanges_[{ring->mesh_dim}].push_back({ring, times_});
     }
     for (const auto& [mesh_dims, steps] : exchanges_) {
       rows_.push_back({section_.name, CollectiveKind::neighbour_exchange, mesh_dims, 0, 0, 0});
@@ -60,9 +65,9 @@ class Counter {
     });
     if (row == rows_.end())
       row = rows_.insert(rows_.end(), {section_.name, op, mesh_dims, 0, 0, 0});
-    row->count += 1;
-    row->bytes += bytes;
-    row->bytes_all_ranks += all;
+    row->count += times_;
+    row->bytes += times_ * bytes;
+    row->bytes_all_ranks += times_ * all;
   }
   void count(const program::AllReduceStep& step) {
     std::int64_t bytes = 0, all = 0;
@@ -95,7 +100,8 @@ class Counter {
   const MeshShape& mesh_;
   const Section& section_;
   std::vector<CollectiveRow> rows_;
-  std::map<std::vector<int>, std::vector<const program::ExchangeStep*>> exchanges_;
+  std::int64_t times_ = 1;  ///< how often the step at hand runs
+  std::map<std::vector<int>, std::vector<CountedExchange>> exchanges_;
 };
 
 std::string mesh_dims_text(const std::vector<int>& mesh_dims, const MeshShape& mesh) {

@@ -69,6 +69,27 @@ void SectionBuilder::copy(const std::string& label, BufferId from, BufferId to) 
   kernel(std::move(step));
 }
 
+void SectionBuilder::ring(const std::string& label, int mesh_dim, std::vector<BufferId> inputs,
+                          std::vector<BufferId> outputs) {
+  program::RingStep step{label, mesh_dim, std::move(inputs), std::move(outputs), -1, -1};
+  const std::int64_t ways = mesh()[mesh_dim].size;
+  const auto places = [](const program::Buffer& buffer) {
+    return buffer.ring.mesh_dim < 0 ? 0 : buffer.ring.places;
+  };
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    const program::Buffer &from = buffer(step.inputs[i]), &to = buffer(step.outputs[i]);
+    TESSERA_CHECK(from.spec == to.spec && from.placement == to.placement &&
+                      from.spec.dtype == buffer(step.inputs[0]).spec.dtype &&
+                      (places(from) + 1 - places(to)) % ways == 0,
+                  label, ": a ring moves equal tiles of one type by one place");
+    bytes += from.bytes;
+  }
+  step.send = staging(label + ":send", bytes);
+  step.receive = staging(label + ":receive", bytes);
+  section_.steps.emplace_back(std::move(step));
+}
+
 void SectionBuilder::exchange(program::ExchangeStep step) {
   const auto cuts = [&](BufferId id) {
     auto dims = buffer(id).placement.mesh_dims_splitting(step.dim);

@@ -40,6 +40,10 @@ class SectionBuilder {
   /// between ranks that share nothing becomes a local copy.
   void exchange(program::ExchangeStep step);
 
+  /// Appends a move along the ring of a mesh dim, with room for what it sends.
+  void ring(const std::string& label, int mesh_dim, std::vector<program::BufferId> inputs,
+            std::vector<program::BufferId> outputs);
+
   /// One elementary change of one buffer; returns the buffer that has the new placement (the same
   /// memory for an all_reduce).
   program::BufferId change(program::BufferId from, const Change& change);

@@ -176,6 +176,8 @@ std::vector<Work> works_of(const Section& section, const program::Step& step,
   } else if (const auto* relayout = std::get_if<program::RelayoutStep>(&step)) {
     if (relayout->send >= 0) works.push_back(Meter::copy(meter.bytes(relayout->inputs)));
     if (relayout->receive >= 0) works.push_back(Meter::copy(meter.bytes(relayout->outputs)));
+  } else if (const auto* ring = std::get_if<program::RingStep>(&step)) {
+    works.assign(2, Meter::copy(meter.bytes(ring->inputs)));
   } else if (const auto* local = std::get_if<program::LocalStep>(&step)) {
     works.push_back(Meter::copy(meter.bytes({local->output})));
   } else if (const auto* exchange = std::get_if<program::ExchangeStep>(&step)) {
@@ -203,6 +205,11 @@ Transfer transfer_of(const Section& section, const program::Step& step, const Me
     if (exchange->send >= 0)
       transfer = {program::CollectiveKind::neighbour_exchange, exchange->mesh_dims,
                   meter.bytes({exchange->send}), 1};
+  } else if (const auto* ring = std::get_if<program::RingStep>(&step)) {
+    transfer = {program::CollectiveKind::neighbour_exchange,
+                {ring->mesh_dim},
+                meter.bytes(ring->inputs),
+                1};
   }
   if (mesh.group_size(transfer.mesh_dims) == 1) transfer.count = 0;
   return transfer;

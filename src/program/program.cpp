@@ -53,6 +53,8 @@ void add_step(Hasher& hasher, const Step& step) {
     for (const auto& run : exchange->runs)
       hasher.add_all(std::vector<std::int64_t>{run.input, run.output, run.count, run.from,
                                                run.from_step, run.to, run.to_step});
+  } else if (const auto* ring = std::get_if<RingStep>(&step)) {
+    hasher.add(static_cast<std::uint64_t>(ring->mesh_dim));
   }
 }
 
@@ -90,8 +92,26 @@ const char* name_of(ReduceOp op) {
   return "?";
 }
 
-Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at) {
-  return tessera::tile_box(buffer.spec.shape, buffer.placement, buffer.windows, mesh, at);
+Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at,
+             std::int64_t iteration) {
+  if (buffer.ring.mesh_dim < 0)
+    return tessera::tile_box(buffer.spec.shape, buffer.placement, buffer.windows, mesh, at);
+  Coordinates there = at;
+  int& place = there[static_cast<std::size_t>(buffer.ring.mesh_dim)];
+  place =
+      static_cast<int>((place + buffer.ring.places + iteration) % mesh[buffer.ring.mesh_dim].size);
+  return tessera::tile_box(buffer.spec.shape, buffer.placement, buffer.windows, mesh, there);
+}
+
+const Repeat* Section::repeat_of(int step) const {
+  for (const auto& repeat : repeats)
+    if (repeat.first <= step && step < repeat.end) return &repeat;
+  return nullptr;
+}
+
+std::int64_t Section::times(int step) const {
+  const Repeat* repeat = repeat_of(step);
+  return repeat == nullptr ? 1 : repeat->count;
 }
 
 std::vector<std::int64_t> largest_tile(const Buffer& buffer, const MeshShape& mesh) {
@@ -110,6 +130,8 @@ std::vector<BufferId> reads_of(const Step& step) {
     reads = {local->input};
   } else if (const auto* exchange = std::get_if<ExchangeStep>(&step)) {
     reads = exchange->inputs;
+  } else if (const auto* ring = std::get_if<RingStep>(&step)) {
+    reads = ring->inputs;
   }
   return reads;
 }
@@ -131,6 +153,9 @@ std::vector<BufferId> writes_of(const Step& step) {
     writes = exchange->outputs;
     if (exchange->send >= 0) writes.push_back(exchange->send);
     if (exchange->receive >= 0) writes.push_back(exchange->receive);
+  } else if (const auto* ring = std::get_if<RingStep>(&step)) {
+    writes = ring->outputs;
+    writes.insert(writes.end(), {ring->send, ring->receive});
   }
   return writes;
 }
@@ -169,9 +194,12 @@ std::uint64_t Program::hash() const {
         hasher.add_all(std::vector<std::int64_t>{window.count, window.stride, window.offset,
                                                  window.extent,
                                                  static_cast<std::int64_t>(window.outside)});
+      hasher.add_all(std::vector<std::int64_t>{buffer.ring.mesh_dim, buffer.ring.places});
       hasher.add(static_cast<std::uint64_t>(buffer.offset));
     }
     for (const auto& step : section.steps) add_step(hasher, step);
+    for (const auto& repeat : section.repeats)
+      hasher.add_all(std::vector<std::int64_t>{repeat.first, repeat.end, repeat.count});
   }
   return hasher.value();
 }

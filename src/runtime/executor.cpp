@@ -86,7 +86,11 @@ struct Executor::Impl {
     }
     for (const auto& section : program.sections) {
       auto& steps = sections[section.name];
-      for (const auto& step : section.steps) steps.push_back(prepare(section, step, places));
+      // Steps of a Repeat are prepared for each iteration when it comes.
+      for (std::size_t i = 0; i < section.steps.size(); ++i)
+        steps.push_back(section.repeat_of(static_cast<int>(i)) != nullptr
+                            ? PreparedStep()
+                            : prepare(section, section.steps[i], places));
     }
   }
 
@@ -190,6 +194,13 @@ void Executor::Impl::run_step(const program::Step& step, const PreparedStep& pre
                                relayout->receive, relayout->receive_counts);
     }
     for (const auto& copies : relayout->unpack) run_copies(exec, copies);
+  } else if (const auto* ring = std::get_if<PreparedRing>(&prepared)) {
+    for (const auto& copies : ring->pack) run_copies(exec, copies);
+    if (!device::Exec::is_host()) exec.fence();
+    collectives.neighbour_exchange({std::get<program::RingStep>(step).mesh_dim}, ring->dtype,
+                                   ring->send, ring->send_counts, ring->receive,
+                                   ring->receive_counts);
+    for (const auto& copies : ring->unpack) run_copies(exec, copies);
   } else if (const auto* exchange = std::get_if<PreparedExchange>(&prepared)) {
     run_exchange(std::get<program::ExchangeStep>(step), *exchange);
   } else {
@@ -307,11 +318,22 @@ void Executor::run(const std::string& section, const kernels::Feeds& feeds) {
   const auto& prepared = impl_->sections.at(section);
   impl_->collectives.ledger().set_section(section);
   impl_->set_feeds(plan, feeds);
-  for (std::size_t i = 0; i < prepared.size(); ++i) {
+  const auto run = [&](std::size_t i, const PreparedStep& step) {
     if (impl_->recorder) impl_->recorder->begin(section, plan.steps[i]);
-    impl_->run_step(plan.steps[i], prepared[i], feeds);
+    impl_->run_step(plan.steps[i], step, feeds);
     if (impl_->options.synchronous) impl_->exec.fence();
     if (impl_->recorder) impl_->recorder->end(section, plan.steps[i]);
+  };
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    if (const program::Repeat* repeat = plan.repeat_of(static_cast<int>(i))) {
+      const auto end = static_cast<std::size_t>(repeat->end);
+      for (std::int64_t iteration = 0; iteration < repeat->count; ++iteration)
+        for (std::size_t j = i; j < end; ++j)
+          run(j, prepare(plan, plan.steps[j], impl_->places, iteration));
+      i = end - 1;
+    } else {
+      run(i, prepared[i]);
+    }
     if (impl_->options.poison) impl_->poison_dead(plan, static_cast<int>(i));
   }
   impl_->exec.fence();

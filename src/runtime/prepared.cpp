@@ -43,13 +43,14 @@ class Packer {
 struct Preparer {
   const Section& section;
   const Places& places;
+  std::int64_t iteration;
 
   kernels::Tile tile(BufferId id, std::size_t r) const {
-    return places.tile(buffer_of(section, id), r);
+    return places.tile(buffer_of(section, id), r, iteration);
   }
   Box box(BufferId id, std::size_t r) const {
     const Buffer& buffer = buffer_of(section, id);
-    return tile_box(buffer, *places.mesh, places.coordinates[r]);
+    return tile_box(buffer, *places.mesh, places.coordinates[r], iteration);
   }
   char* address(BufferId id, std::size_t r) const {
     return places.arenas[r] + buffer_of(section, id).offset;
@@ -136,6 +137,32 @@ struct Preparer {
     return prepared;
   }
 
+  PreparedStep operator()(const program::RingStep& step) const {
+    PreparedRing prepared;
+    prepared.dtype = buffer_of(section, step.inputs[0]).spec.dtype;
+    const std::size_t element = bytes_of(prepared.dtype);
+    const auto ways = static_cast<int>((*places.mesh)[step.mesh_dim].size);
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      char *send = address(step.send, r), *receive = address(step.receive, r);
+      Packer packer(send, element), unpacker(receive, element);
+      auto& pack = prepared.pack.emplace_back();
+      auto& unpack = prepared.unpack.emplace_back();
+      auto& sent = prepared.send_counts.emplace_back(ways, 0);
+      auto& received = prepared.receive_counts.emplace_back(ways, 0);
+      const int here = places.coordinates[r][static_cast<std::size_t>(step.mesh_dim)];
+      for (std::size_t t = 0; t < step.inputs.size(); ++t) {
+        const Box out = box(step.inputs[t], r), in = box(step.outputs[t], r);
+        pack.push_back(packer.out_of(tile(step.inputs[t], r), out, out));
+        unpack.push_back(unpacker.into(tile(step.outputs[t], r), in, in));
+        sent[static_cast<std::size_t>((here + ways - 1) % ways)] += volume(out);
+        received[static_cast<std::size_t>((here + 1) % ways)] += volume(in);
+      }
+      prepared.send.push_back(send);
+      prepared.receive.push_back(receive);
+    }
+    return prepared;
+  }
+
   PreparedStep operator()(const program::LocalStep& step) const {
     PreparedLocal prepared;
     const std::size_t element = bytes_of(buffer_of(section, step.input).spec.dtype);
@@ -159,14 +186,14 @@ struct Preparer {
 
 }  // namespace
 
-kernels::Tile Places::tile(const Buffer& buffer, std::size_t rank) const {
+kernels::Tile Places::tile(const Buffer& buffer, std::size_t rank, std::int64_t iteration) const {
   kernels::Tile tile;
   tile.data = arenas[rank] + buffer.offset;
   tile.dtype = buffer.spec.dtype;
   tile.rank = buffer.spec.shape.rank();
   TESSERA_CHECK(tile.rank <= kernels::kMaxRank, "tensor '", buffer.name, "' ",
                 buffer.spec.shape.to_string(), " has more than ", kernels::kMaxRank, " dims");
-  const Box box = tile_box(buffer, *mesh, coordinates[rank]);
+  const Box box = tile_box(buffer, *mesh, coordinates[rank], iteration);
   for (int d = 0; d < tile.rank; ++d) {
     tile.extent[d] = box[static_cast<std::size_t>(d)].size();
     tile.offset[d] = box[static_cast<std::size_t>(d)].begin;
@@ -175,8 +202,9 @@ kernels::Tile Places::tile(const Buffer& buffer, std::size_t rank) const {
   return tile;
 }
 
-PreparedStep prepare(const Section& section, const program::Step& step, const Places& places) {
-  return std::visit(Preparer{section, places}, step);
+PreparedStep prepare(const Section& section, const program::Step& step, const Places& places,
+                     std::int64_t iteration) {
+  return std::visit(Preparer{section, places, iteration}, step);
 }
 
 }  // namespace tessera::runtime

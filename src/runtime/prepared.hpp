@@ -37,6 +37,9 @@ struct PreparedRelayout {
   std::vector<std::vector<BoxCopy>> pack, unpack;
 };
 
+/// A move along a ring: what is sent to the rank before and received from the rank after.
+struct PreparedRing : PreparedRelayout {};
+
 struct PreparedLocal {
   struct Rank {
     BoxCopy copy;
@@ -59,7 +62,7 @@ struct PreparedExchange {
 };
 
 using PreparedStep = std::variant<PreparedKernel, PreparedAllReduce, PreparedRelayout,
-                                  PreparedLocal, PreparedExchange>;
+                                  PreparedLocal, PreparedExchange, PreparedRing>;
 
 /// Where the local ranks' arenas are and which coordinates they have.
 struct Places {
@@ -67,10 +70,12 @@ struct Places {
   std::vector<char*> arenas;
   std::vector<Coordinates> coordinates;
 
-  kernels::Tile tile(const program::Buffer& buffer, std::size_t rank) const;
+  kernels::Tile tile(const program::Buffer& buffer, std::size_t rank,
+                     std::int64_t iteration = 0) const;
 };
 
+/// `iteration`: of the Repeat that the step is in.
 PreparedStep prepare(const program::Section& section, const program::Step& step,
-                     const Places& places);
+                     const Places& places, std::int64_t iteration = 0);
 
 }  // namespace tessera::runtime

@@ -25,6 +25,7 @@ struct Setting {
   bool segments = false;
   std::int64_t buckets = 0;
   const char* memory_name = "memory";
+  const char* keys = "auto";
 };
 constexpr std::int64_t kMaxDistance = 4;
 
@@ -122,7 +123,8 @@ void check_attention(const std::string& name, const Setting& s) {
                                   .dropout = s.dropout,
                                   .seed = kSeed,
                                   .window = s.window,
-                                  .max_distance = kMaxDistance};
+                                  .max_distance = kMaxDistance,
+                                  .keys = s.keys};
     if (s.segments) options.query_segments = in[3];
     if (s.segments && !same_name) options.key_segments = in[4];
     if (s.buckets > 0) options.relative_bias = in.back();
@@ -175,4 +177,22 @@ TEST_CASE("attention with everything at once, keys along the queries' dim") {
                           .segments = true,
                           .buckets = 4,
                           .memory_name = "length"});
+}
+
+TEST_CASE("attention past a ring of keys, where the length is cut") {
+  check_attention("ring", {.memory_name = "length", .keys = "ring"});
+  check_attention("ring to all keys", {.causal = false, .memory = 7, .keys = "ring"});
+  check_attention("ring with everything", {.group = 2,
+                                           .dropout = 0.3,
+                                           .segments = true,
+                                           .buckets = 4,
+                                           .memory_name = "length",
+                                           .keys = "ring"});
+}
+
+TEST_CASE("attention to a window of the neighbours' keys, and with keys gathered") {
+  check_attention("window of neighbours", {.window = 2, .memory_name = "length"});
+  check_attention("both neighbours",
+                  {.causal = false, .window = 3, .segments = true, .memory_name = "length"});
+  check_attention("gathered", {.window = 2, .memory_name = "length", .keys = "gather"});
 }

@@ -186,7 +186,11 @@ TEST_CASE("everything in a block with the length cut") {
       options("batch:2,model:2", "batch:batch,length:model"),
       options("batch:2,model:2", "length:model,heads:batch"),
   };
-  check_alike(small_model(), small_optim(), task(DType::f64), 20, 1e-9, cut);
+  for (const char* attention : {"gather", "ring"}) {
+    auto config = small_model();
+    config.attention = attention;
+    check_alike(config, small_optim(), task(DType::f64), 20, 1e-9, cut);
+  }
   auto config = small_model();
   config.heads = 6;
   config.kv_heads = 3;

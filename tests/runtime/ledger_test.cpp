@@ -10,9 +10,12 @@ namespace {
 
 /// What ran is what was planned: calls, bytes of the largest rank, bytes of all ranks.
 void check_ledger(const std::string& mesh, const std::string& rules, const std::string& shard,
-                  const std::string& store = "") {
-  INFO(mesh << " under " << rules << " shard " << shard);
-  const SmallTraining training(DType::f32);
+                  const std::string& store = "",
+                  const models::TransformerConfig& config = SmallTraining::config(11),
+                  DType dtype = DType::f32) {
+  INFO(mesh << " under " << rules << " shard " << shard << ", attention " << config.attention
+            << ", window " << config.window);
+  const SmallTraining training(dtype, config);
   const auto program = training.compile(mesh, rules, shard, store);
   comm::SimulatedCollectives collectives(program.mesh, &shared_exec());
   runtime::Executor executor(program, collectives, shared_exec(), {true, false});
@@ -39,6 +42,8 @@ void check_ledger(const std::string& mesh, const std::string& rules, const std::
       CHECK(other.count == row.count);
       CHECK(other.bytes == row.bytes);
       CHECK(other.bytes_all_ranks == row.bytes_all_ranks);
+      if (row.op == program::CollectiveKind::neighbour_exchange)
+        CHECK(other.messages == kSteps * row.messages);
     }
     CHECK(found);
   }
@@ -58,6 +63,18 @@ TEST_CASE("the ledger equals the plan") {
   check_ledger("batch:3", "batch:batch", "", "batch");
   check_ledger("batch:2,model:2", kBoth, "model", "batch");
   check_ledger("batch:2,model:2,seq:2", std::string(kBoth) + ",length:seq", "batch");
+}
+
+TEST_CASE("the ledger equals the plan where keys pass in a ring or come from neighbours") {
+  auto ring = SmallTraining::config(11), window = ring;
+  ring.attention = "ring";
+  window.window = 3;
+  for (const char* mesh : {"seq:2", "seq:3", "seq:4", "seq:8"}) {  // 8: more ranks than positions
+    check_ledger(mesh, "length:seq", "", "", ring);
+    check_ledger(mesh, "length:seq", "", "", ring, DType::bf16);
+    check_ledger(mesh, "length:seq", "", "", window);
+  }
+  check_ledger("batch:2,seq:3", "batch:batch,length:seq", "", "", ring);
 }
 
 TEST_CASE("one rank communicates nothing") {

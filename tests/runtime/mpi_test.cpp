@@ -83,6 +83,35 @@ TEST_CASE("over MPI a model trains as on one rank") {
   }
 }
 
+TEST_CASE("over MPI keys that pass in a ring or come from neighbours train as on one rank") {
+  if (world().size() == 1) return;
+  auto ring = SmallTraining::config(11), window = ring;
+  ring.attention = "ring";
+  window.window = 3;
+  for (const auto& config : {ring, window}) {
+    const SmallTraining training(DType::f64, config);
+    const auto alone = run_simulated(training, training.compile("", ""), kSteps);
+    const auto program =
+        training.compile("seq:" + std::to_string(world().size()), "length:seq", "");
+    comm::MpiCollectives collectives(program.mesh, world());
+    start_counting();
+    const auto curve = run_over_mpi(training, program, collectives, kSteps);
+    std::int64_t bytes = 0, planned = 0;
+    for (const auto& [key, count] : stop_counting())
+      if (key.first == "send") bytes += count.bytes;
+    for (const char* section : {"micro", "update"})
+      for (const auto& row : plan::collectives_of(program, program.section(section)))
+        if (row.op == program::CollectiveKind::neighbour_exchange)
+          planned += kSteps * row.bytes_all_ranks;
+    const double worst = worst_difference(curve, alone);
+    INFO("attention " << config.attention << ", window " << config.window << ": " << worst);
+    CHECK(on_all_ranks(worst < 1e-9));
+    CHECK(
+        on_all_ranks(world().sum({static_cast<double>(bytes)})[0] == static_cast<double>(planned)));
+    CHECK(planned > 0);
+  }
+}
+
 TEST_CASE("ordered sums over MPI equal the simulated mesh bit for bit") {
   const SmallTraining training(DType::f32);
   for (const Case& c : cases()) {

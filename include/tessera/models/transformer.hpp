@@ -26,8 +26,9 @@ struct TransformerConfig {
   std::string positions = "learned";  ///< learned, sinusoid, rotary, relative, none
   std::int64_t relative_buckets = 32;
   std::int64_t relative_distance = 128;
-  std::int64_t window = 0;  ///< 0: attention to all
-  bool tied = false;        ///< the output projection is the embedding table
+  std::string attention = "auto";  ///< auto, gather, ring: where length is cut
+  std::int64_t window = 0;         ///< 0: attention to all
+  bool tied = false;               ///< the output projection is the embedding table
   bool bias = true;
   double dropout = 0;
   double label_smoothing = 0;

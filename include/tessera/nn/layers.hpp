@@ -74,6 +74,7 @@ struct SelfAttentionOptions {
   Tensor key_segments{};
   Tensor relative_bias{};
   std::int64_t max_distance = 128;
+  std::string keys = "auto";
   Caching caching;
 };
 

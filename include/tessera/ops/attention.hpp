@@ -34,6 +34,12 @@ struct AttentionOptions {
   /// query (Raffel et al., "Exploring the Limits of Transfer Learning", 2020).
   Tensor relative_bias{};
   std::int64_t max_distance = 128;
+
+  /// How keys and values that are cut along their length as the queries are come to them: `gather`:
+  /// whole to every rank; `ring`: one rank's part at a time, so that memory falls with the ranks;
+  /// `auto`: gather up to 4 ranks, where it moves the fewest bytes. With a window only what it
+  /// reaches is exchanged with the neighbours, unless `gather`.
+  std::string keys = "auto";
 };
 
 /// softmax(scale q k^T + bias) v without a length x memory matrix in memory (Dao et al.,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,20 @@ class Emitter {
   /// Moves runs of elements along one dim (ExchangeStep). `step` says mode, dim, inputs, outputs,
   /// runs and fill; a step between ranks that share nothing becomes a local copy.
   virtual void exchange(ExchangeStep step) = 0;
+
+  // Rings: what every rank of a mesh dim holds a part of is brought past all of them, one part at a
+  // time, so that no rank holds it whole (ops/attention_ring.cpp).
+
+  /// Another name for a buffer's memory: the tile of the rank `places` further along a mesh dim.
+  virtual BufferId passing(BufferId of, int mesh_dim, std::int64_t places) = 0;
+  /// Moves tiles one place along the ring (RingStep); all of one dtype, and each output one place
+  /// further on than its input.
+  virtual void ring(int mesh_dim, std::vector<BufferId> inputs, std::vector<BufferId> outputs) = 0;
+  /// What `body` emits runs `count` times; nothing if that is 0. What it leaves in a buffer the
+  /// next iteration finds. Not inside another.
+  virtual void repeat(std::int64_t count, const std::function<void()>& body) = 0;
+  /// Copies or casts a buffer to one of equal tiles.
+  virtual void copy(BufferId from, BufferId to) = 0;
 };
 
 }  // namespace tessera::program

@@ -40,6 +40,13 @@ struct Buffer {
   /// By tensor dim; empty: plain tiles. Under a window the placement cuts [0, window.count), and
   /// the tile is what the rank's block needs of the tensor dim; it may begin before 0.
   Windows windows;
+  /// In a ring of the ranks along a mesh dim: the tile is that of the rank so many places further
+  /// on, and one more with each iteration of the Repeat that a step is in. mesh_dim -1: its own.
+  struct Ring {
+    int mesh_dim = -1;
+    std::int64_t places = 0;
+  };
+  Ring ring;
   std::int64_t bytes = 0;   ///< of the largest tile
   std::int64_t offset = 0;  ///< in the arena (variables first, then the section's own part)
   BufferId alias_of = -1;   ///< the same memory under another name or shape
@@ -130,10 +137,24 @@ struct ExchangeStep {
   BufferId receive = -1;
 };
 
-using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep, ExchangeStep>;
+/// Tiles travel one place along the ring of the ranks along a mesh dim: each rank sends its input
+/// tiles to the rank before it and gets those of the rank after it, in one message. An output is
+/// one place further on than its input (Buffer::ring) and may be the same memory.
+struct RingStep {
+  std::string label;
+  int mesh_dim = 0;
+  std::vector<BufferId> inputs;
+  std::vector<BufferId> outputs;
+  BufferId send = -1;
+  BufferId receive = -1;
+};
 
-/// The box of a buffer's tile, and the extents of its largest tile.
-Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at);
+using Step =
+    std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep, ExchangeStep, RingStep>;
+
+/// The box of a buffer's tile, in an iteration of a Repeat, and the extents of its largest tile.
+Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at,
+             std::int64_t iteration = 0);
 std::vector<std::int64_t> largest_tile(const Buffer& buffer, const MeshShape& mesh);
 
 /// Buffers that a step reads and writes, in-place operands in both.
@@ -158,11 +179,19 @@ struct NamedBuffer {
   BufferId buffer;
 };
 
-/// A straight list of steps that the driver runs as a whole.
+/// Steps [first, end) of a section that run `count` times, one iteration after the other.
+struct Repeat {
+  int first = 0;
+  int end = 0;
+  std::int64_t count = 1;
+};
+
+/// A straight list of steps that the driver runs as a whole, some of them repeatedly.
 struct Section {
   std::string name;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
+  std::vector<Repeat> repeats;       ///< in order; none inside another
   std::vector<NamedBuffer> inputs;   ///< tiles that the host gives
   std::vector<NamedBuffer> feeds;    ///< scalars that the host gives
   std::vector<NamedBuffer> fetches;  ///< results that the host reads
@@ -170,6 +199,11 @@ struct Section {
   std::int64_t workspace_bytes = 0;  ///< largest workspace of a kernel
   double flops = 0;                  ///< per run, on the rank with the largest tiles
   double flops_all_ranks = 0;
+
+  /// The Repeat that a step is in, or null.
+  const Repeat* repeat_of(int step) const;
+  /// How often a step runs in one run of the section.
+  std::int64_t times(int step) const;
 };
 
 /// Storage of a variable, the same in all sections.
