@@ -31,8 +31,6 @@ double collective_seconds(CollectiveKind kind, double bytes, double members, con
     case CollectiveKind::all_reduce:
       return std::min(rounds * (link.alpha + bytes * link.beta),
                       2 * rounds * link.alpha + 2 * part * bytes * link.beta);
-    case CollectiveKind::neighbour_exchange:
-      return link.alpha + bytes * link.beta;
     case CollectiveKind::all_to_all:
       return (members - 1) * link.alpha + part * bytes * link.beta;
     case CollectiveKind::neighbour_exchange:
