@@ -14,8 +14,7 @@ class FilterGradient {
     const std::int64_t planes = program::conv_planes(size_);
     const std::int64_t panels = program::conv_pixels(size_) * program::panel_columns(plan.out);
     const std::int64_t bytes = (planes + panels) * static_cast<std::int64_t>(sizeof(T));
-    images_ = std::clamp<std::int64_t>(program::kConvImageBytes / std::max<std::int64_t>(bytes, 1),
-                                       1, plan.batch);
+    images_ = program::conv_image_count(plan.batch, bytes);
     for (int d = 0; d < kSpace; ++d) reach_[d] = program::conv_reach(size_, d);
     columns_ = (reach_[2] + plan.stride[2] - 1) / plan.stride[2];
     Workspace workspace(memory);
@@ -114,8 +113,9 @@ class FilterGradient {
     product.accumulate = image > 0;
     runs.set(product);
     const std::int64_t rows = volume(plan_.taps) * plan_.in;
-    for (std::int64_t row = 0; row < rows; row += program::kConvRows) {
-      product.rows = std::min(program::kConvRows, rows - row);
+    const std::int64_t block = program::conv_block_rows(rows);
+    for (std::int64_t row = 0; row < rows; row += block) {
+      product.rows = std::min(block, rows - row);
       set_rows(row, product.rows, g);
       product.a_row = a_row_.data(), product.c_row = c_row_.data();
       scattered_product(product);

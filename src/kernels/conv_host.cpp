@@ -48,8 +48,9 @@ class Correlation {
 
   void run(const T* images, std::int64_t first, std::int64_t count) {
     const std::int64_t outputs = axes_[0].outputs * axes_[1].outputs * axes_[2].outputs;
-    for (std::int64_t row = 0; row < count * outputs; row += program::kConvRows) {
-      set_rows(first, row, std::min(program::kConvRows, count * outputs - row), outputs);
+    const std::int64_t block = program::conv_block_rows(count * outputs);
+    for (std::int64_t row = 0; row < count * outputs; row += block) {
+      set_rows(first, row, std::min(block, count * outputs - row), outputs);
       for (std::int64_t g = 0; g < plan_.groups; ++g) multiply(images, g);
     }
   }

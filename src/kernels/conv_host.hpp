@@ -48,11 +48,8 @@ class ConvSource {
     }
     const std::int64_t bytes = volume(reach_) * pitch_ * static_cast<std::int64_t>(sizeof(T));
     copies_ = !inside;
-    images_ = copies_ ? std::clamp<std::int64_t>(
-                            program::kConvImageBytes / std::max<std::int64_t>(bytes, 1), 1,
-                            std::max<std::int64_t>(batch, 1))
-                      : std::max<std::int64_t>(batch, 1);
-    buffer_ = workspace.take<T>(std::max(bytes, program::kConvImageBytes) /
+    images_ = copies_ ? program::conv_image_count(batch, bytes) : std::max<std::int64_t>(batch, 1);
+    buffer_ = workspace.take<T>(program::conv_images(batch, bytes) /
                                 static_cast<std::int64_t>(sizeof(T)));
   }
 

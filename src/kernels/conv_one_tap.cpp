@@ -17,8 +17,7 @@ class SampledPixels {
       dense_ = dense_ && plan.stride[d] == 1 && plan.x[d] == plan.y[d];
     const std::int64_t bytes = pixels_ * plan.in * static_cast<std::int64_t>(sizeof(T));
     images_ = dense_ ? std::max<std::int64_t>(plan.batch, 1)
-                     : std::max<std::int64_t>(
-                           1, program::kConvImageBytes / std::max<std::int64_t>(bytes, 1));
+                     : program::conv_image_count(plan.batch, bytes);
   }
 
   /// Images at a time.

@@ -128,8 +128,13 @@ struct ConvSize {
 
 /// As many images as fit into this are treated at a time, at least one.
 inline constexpr std::int64_t kConvImageBytes = std::int64_t{1} << 20;
-/// Rows of a product that are treated at a time.
+/// Rows of a product that are treated at a time at most.
 inline constexpr std::int64_t kConvRows = 192;
+/// The same of `total` rows in blocks of about one size, a multiple of the tiles of all levels.
+constexpr std::int64_t conv_block_rows(std::int64_t total) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, (total + kConvRows - 1) / kConvRows);
+  return std::max<std::int64_t>(1, ((total + blocks - 1) / blocks + 11) / 12) * 12;
+}
 
 /// Extent of x that `y` outputs read.
 constexpr std::int64_t conv_reach(const ConvSize& size, int d) {
@@ -149,8 +154,14 @@ constexpr std::int64_t conv_taps(const ConvSize& size) {
 constexpr std::int64_t conv_element(DType dtype) {
   return dtype == DType::f64 ? 8 : 4;
 }
-constexpr std::int64_t conv_images(std::int64_t image_bytes) {
-  return round_up_workspace(std::max(image_bytes, kConvImageBytes));
+/// Bytes of as many images as are treated at a time.
+constexpr std::int64_t conv_images(std::int64_t batch, std::int64_t image_bytes) {
+  return round_up_workspace(std::max(image_bytes, std::min(batch * image_bytes, kConvImageBytes)));
+}
+/// How many these are.
+constexpr std::int64_t conv_image_count(std::int64_t batch, std::int64_t image_bytes) {
+  return std::max<std::int64_t>(
+      1, std::min(batch, kConvImageBytes / std::max<std::int64_t>(image_bytes, 1)));
 }
 
 /// Distance of neighbouring pixels in a copied image, in elements: rows of a product that lie a
@@ -164,7 +175,7 @@ constexpr std::int64_t conv_workspace(DType dtype, const ConvSize& size) {
   const std::int64_t image = conv_reach(size, 0) * conv_reach(size, 1) * conv_reach(size, 2) *
                              (size.groups * size.in + 16);
   return conv_element(dtype) * conv_taps(size) * size.groups * size.in * panel_columns(size.out) +
-         conv_images(conv_element(dtype) * image) +
+         conv_images(size.batch, conv_element(dtype) * image) +
          round_up_workspace(conv_element(dtype) * kConvRows * size.out);
 }
 
@@ -174,7 +185,7 @@ constexpr std::int64_t conv_input_grad_workspace(DType dtype, const ConvSize& si
                              conv_back_reach(size, 2) *
                              (std::max(size.in, size.out) * size.groups + 16);
   return conv_element(dtype) * conv_taps(size) * size.groups * size.out * panel_columns(size.in) +
-         conv_images(conv_element(dtype) * image) +
+         conv_images(size.batch, conv_element(dtype) * image) +
          round_up_workspace(conv_element(dtype) * kConvRows * size.in);
 }
 
@@ -191,7 +202,7 @@ constexpr std::int64_t conv_pixels(const ConvSize& size) {
 /// `conv_filter_grad`: images turned, y's gradient in panels, and a 16-bit result in f32.
 constexpr std::int64_t conv_filter_grad_workspace(DType dtype, const ConvSize& size) {
   const std::int64_t image = conv_planes(size) + conv_pixels(size) * panel_columns(size.out);
-  return conv_images(conv_element(dtype) * image) + 64 +
+  return conv_images(size.batch, conv_element(dtype) * image) + 64 +
          round_up_workspace(conv_element(dtype) * conv_taps(size) * size.groups * size.in *
                             size.out);
 }

@@ -64,6 +64,8 @@ void tile(const ScatteredProduct<T>& product, const Depth& depth, int64_t row, c
   for (int r = 0; r < Rows; ++r) {
     sum[r][0] = sum[r][1] = Vector<T>{};
     a[r] = product.a + product.a_row[row + r];
+    // Of a result larger than L2 the tile is far away, and is wanted when the sums are there.
+    __builtin_prefetch(product.c + product.c_row[row + r] + column, 1);
   }
   for (int64_t s = depth.first; s < depth.last; ++s) {
     const int64_t begin = product.at[s], end = begin + product.length[s];
