@@ -74,10 +74,8 @@ def draw_times(axis, plan):
 
 
 def box(axis, weight, left, bottom, width, height, sizes, colours):
-    """One weight: its last dim runs to the right, the dim before it down."""
-    dims = weight["dims"][-2:]
-    while len(dims) < 2:
-        dims = [{"name": "", "size": 1, "mesh_dims": []}] + dims
+    """One weight: its last dim runs to the right, those before it down."""
+    dims = weight["dims"]
     hues = [colours[name] for dim in weight["dims"] for name in dim["mesh_dims"]]
     axis.add_patch(patches.Rectangle((left, bottom), width, height,
                                      facecolor=hues[0] if hues else "0.85", alpha=0.45))
@@ -86,7 +84,7 @@ def box(axis, weight, left, bottom, width, height, sizes, colours):
         for name in dim["mesh_dims"]:
             parts = min(sizes[name], MOST_CUTS)
             for part in range(1, parts):
-                if which == 0:
+                if which + 1 < len(dims):
                     at = bottom + height * part / parts
                     axis.plot([left, left + width], [at, at], color=colours[name], linewidth=0.8)
                 else:

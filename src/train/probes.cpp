@@ -39,6 +39,17 @@ class Stopwatch final : public runtime::Recorder {
     next_ = (next_ + 1) % times_.size();
   }
   double seconds(std::size_t step) const { return median(times_[step]); }
+  /// Seconds of a run: of its steps' medians, and its mean.
+  double typical() const {
+    double sum = 0;
+    for (std::size_t step = 0; step < times_.size(); ++step) sum += seconds(step);
+    return sum;
+  }
+  double mean() const {
+    double sum = 0;
+    for (const auto& list : times_) sum += std::accumulate(list.begin(), list.end(), 0.0);
+    return sum / static_cast<double>(std::max<std::size_t>(1, times_.front().size()));
+  }
   void forget() {
     for (auto& list : times_) list.clear();
   }
@@ -94,6 +105,13 @@ std::vector<Probe> probes() {
   return list;
 }
 
+/// What is measured: medians of single steps, and what these leave out (interrupts, other processes
+/// on the same cores), which a whole step meets on the average.
+struct Sampled {
+  std::vector<plan::Measured> steps;
+  double typical = 0, mean = 0;
+};
+
 /// A program that is run on one rank and timed step by step.
 class Timed {
  public:
@@ -108,7 +126,7 @@ class Timed {
       for (const auto& input : section.inputs) feed(section, input);
   }
 
-  void measure(const std::string& name, double seconds, std::vector<plan::Measured>& samples) {
+  void measure(const std::string& name, double seconds, Sampled& samples) {
     const auto& section = program_.section(name);
     if (section.steps.empty()) return;
     Stopwatch watch(section);
@@ -125,8 +143,10 @@ class Timed {
     executor_.set_recorder(nullptr);
     for (std::size_t i = 0; i < section.steps.size(); ++i) {
       const auto works = plan::works_of(section, section.steps[i], program_.mesh);
-      if (works.size() == 1) samples.push_back({works[0], watch.seconds(i)});
+      if (works.size() == 1) samples.steps.push_back({works[0], watch.seconds(i)});
     }
+    samples.typical += watch.typical();
+    samples.mean += watch.mean();
   }
 
  private:
@@ -175,7 +195,7 @@ program::Program products(DType dtype) {
 
 std::vector<plan::Measured> measure_work(const device::Exec& exec, double seconds,
                                          const std::function<void()>& start) {
-  std::vector<plan::Measured> samples;
+  Sampled samples;
   const auto list = probes();
   const double share = seconds / static_cast<double>(list.size() + 2);
   for (const auto& probe : list) {
@@ -198,7 +218,8 @@ std::vector<plan::Measured> measure_work(const device::Exec& exec, double second
     start();
     timed.measure("products", share, samples);
   }
-  return samples;
+  for (auto& sample : samples.steps) sample.seconds *= samples.mean / samples.typical;
+  return std::move(samples.steps);
 }
 
 std::vector<plan::MeasuredCollective> measure_collectives(comm::Collectives& collectives,

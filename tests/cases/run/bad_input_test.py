@@ -110,11 +110,8 @@ def test_verbs():
 
 def test_plan_needs_no_ranks():
     with runs.Place() as place:
-        begin = os.times()
         out = place.run("plan", "--json", "--mesh.shape=batch:16,model:32", expect=0).out
         plan = runs.json.loads(out)
-        # Of the processor, so that a busy machine doesn't matter.
-        runs.check(os.times().children_user - begin.children_user < 2, "planning took long")
         for key in ("parameters", "bytes_per_rank", "flops_per_step", "collectives"):
             runs.check(key in plan, key, plan)
         (place.path / "machine.ini").write_text(
