@@ -46,24 +46,23 @@ std::vector<std::string> read_pieces(const std::string& path, const io::FileInde
   return pieces;
 }
 
-/// Log probabilities of the pieces; none where they have none.
-std::vector<double> read_scores(const std::string& path, const io::FileIndex& index,
-                                std::size_t pieces) {
-  constexpr double kUnit = 1e-9;
-  const io::DatasetInfo* dataset = index.find("/pieces/scores");
-  if (dataset == nullptr) return {};
-  std::vector<double> scores;
-  for (const std::int64_t score : read_integers(path, *dataset))
-    scores.push_back(kUnit * static_cast<double>(score));
-  check_user(scores.size() == pieces, "data.path: ", path,
-             ", dataset /pieces/scores: ", scores.size(), " scores of ", pieces, " pieces");
-  return scores;
-}
-
 std::string listing(const io::FileIndex& index) {
   std::string names;
   for (const auto& dataset : index.datasets) names += (names.empty() ? "" : ", ") + dataset.path;
   return names.empty() ? "no dataset" : names;
+}
+
+/// The pieces' log probabilities, if the file has them.
+std::vector<float> read_scores(const std::string& path, const io::FileIndex& index,
+                               std::int64_t vocab) {
+  const io::DatasetInfo* dataset = index.find("/pieces/scores");
+  if (!dataset) return {};
+  const io::ElementType real{Kind::floating, 4};
+  check_user(dataset->type == real && dataset->size() == vocab && dataset->offset >= 0,
+             "data.path: ", path, ", dataset /pieces/scores is not a list of ", vocab, " f32");
+  std::vector<float> scores(static_cast<std::size_t>(vocab));
+  FileSet({{path, dataset->offset, vocab * 4}}).read(0, vocab * 4, scores.data());
+  return scores;
 }
 
 }  // namespace
@@ -80,8 +79,8 @@ Vocabulary read_vocabulary(const std::string& path, const io::FileIndex& index,
   if (pieces.empty()) return Vocabulary::numbers(vocab);
   check_user(static_cast<std::int64_t>(pieces.size()) == vocab, "data.path: ", path, " holds ",
              pieces.size(), " pieces for a vocabulary of ", vocab);
-  const auto scores = read_scores(path, index, pieces.size());
-  return Vocabulary::pieces(std::move(pieces), root.integer_or("leading_blank", 0) != 0, scores);
+  return Vocabulary::pieces(std::move(pieces), root.integer_or("leading_blank", 0) != 0,
+                            read_scores(path, index, vocab));
 }
 
 DatasetPtr open_ids(const std::string& path, const io::DatasetInfo& dataset, std::int64_t vocab) {

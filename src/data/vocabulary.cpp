@@ -2,7 +2,6 @@
 #include "tessera/data/vocabulary.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "tessera/base/error.hpp"
@@ -10,10 +9,6 @@
 
 namespace tessera::data {
 namespace {
-
-constexpr const char* kNoPiece = "no piece of the vocabulary begins '";
-constexpr const char* kNoPieceCure =
-    "'; use characters that the vocabulary was trained on, or prepare the data with byte fallback";
 
 std::vector<std::int32_t> parse_numbers(std::string_view text, std::int64_t size) {
   std::vector<std::int32_t> ids;
@@ -26,6 +21,12 @@ std::vector<std::int32_t> parse_numbers(std::string_view text, std::int64_t size
     ids.push_back(static_cast<std::int32_t>(id));
   }
   return ids;
+}
+
+[[noreturn]] void cannot_encode(const std::string& text, std::size_t at) {
+  throw UserError(concat("no piece of the vocabulary begins '", text.substr(at, 12),
+                         "'; use characters that the vocabulary was trained on, or prepare the "
+                         "data with byte fallback"));
 }
 
 }  // namespace
@@ -42,24 +43,24 @@ Vocabulary Vocabulary::numbers(std::int64_t size) {
 }
 
 Vocabulary Vocabulary::pieces(std::vector<std::string> pieces, bool leading_blank,
-                              const std::vector<double>& scores) {
+                              std::vector<float> scores) {
   TESSERA_CHECK(scores.empty() || scores.size() == pieces.size(), scores.size(), " scores of ",
                 pieces.size(), " pieces");
   Vocabulary vocabulary;
-  vocabulary.has_scores_ = !scores.empty();
   vocabulary.kind_ = Kind::pieces;
   vocabulary.size_ = static_cast<std::int64_t>(pieces.size());
   vocabulary.leading_blank_ = leading_blank;
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     if (pieces[id].empty()) continue;
-    // Of equal pieces (a byte and a character piece may print the same) the likelier one counts,
-    // or the first.
-    const Piece piece{static_cast<std::int32_t>(id), scores.empty() ? 0 : scores[id]};
-    const auto [known, is_new] = vocabulary.ids_.emplace(pieces[id], piece);
-    if (!is_new && piece.score > known->second.score) known->second = piece;
+    // Of equal pieces the likeliest counts, or the first: a byte and a character may print the
+    // same.
+    const auto [entry, is_new] = vocabulary.ids_.emplace(pieces[id], static_cast<std::int32_t>(id));
+    if (!is_new && !scores.empty() && scores[id] > scores[static_cast<std::size_t>(entry->second)])
+      entry->second = static_cast<std::int32_t>(id);
     vocabulary.longest_ = std::max(vocabulary.longest_, pieces[id].size());
   }
   vocabulary.pieces_ = std::move(pieces);
+  vocabulary.scores_ = std::move(scores);
   return vocabulary;
 }
 
@@ -82,64 +83,64 @@ std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
 
 std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
   if (kind_ == Kind::numbers) return parse_numbers(text, size_);
+  std::vector<std::int32_t> ids;
   if (kind_ == Kind::bytes) {
-    std::vector<std::int32_t> ids;
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   }
   const std::string whole =
       leading_blank_ && !text.empty() ? " " + std::string(text) : std::string(text);
-  return has_scores_ ? likeliest(whole) : longest(whole);
+  return scores_.empty() ? longest_first(whole) : likeliest(whole);
 }
 
-const Vocabulary::Piece* Vocabulary::find(std::string_view text) const {
-  const auto found = ids_.find(text);
-  return found == ids_.end() ? nullptr : &found->second;
-}
-
-std::vector<std::int32_t> Vocabulary::longest(std::string_view text) const {
+std::vector<std::int32_t> Vocabulary::longest_first(const std::string& text) const {
   std::vector<std::int32_t> ids;
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t count = std::min(longest_, text.size() - at);
-    const Piece* piece = nullptr;
-    for (; count > 0 && !piece; --count) piece = find(text.substr(at, count));
-    check_user(piece != nullptr, kNoPiece, text.substr(at, 12), kNoPieceCure);
-    ids.push_back(piece->id);
-    at += count + 1;
+    auto found = ids_.end();
+    for (std::size_t count = std::min(longest_, text.size() - at); count > 0; --count) {
+      found = ids_.find(std::string_view(text).substr(at, count));
+      if (found != ids_.end()) break;
+    }
+    if (found == ids_.end()) cannot_encode(text, at);
+    ids.push_back(found->second);
+    at += found->first.size();
   }
   return ids;
 }
 
-/// The path of the largest sum of scores through all pieces that the text holds (Viterbi).
-std::vector<std::int32_t> Vocabulary::likeliest(std::string_view text) const {
-  struct Step {
+std::vector<std::int32_t> Vocabulary::likeliest(const std::string& text) const {
+  // The best way to each place, by its last piece.
+  struct Way {
     double score = -std::numeric_limits<double>::infinity();
-    std::size_t from = 0;
     std::int32_t id = -1;
   };
-  std::vector<Step> best(text.size() + 1);
-  best[0].score = 0;
+  std::vector<Way> ways(text.size() + 1);
+  ways[0].score = 0;
   std::size_t reached = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    if (std::isinf(best[at].score)) continue;
+    if (ways[at].score == -std::numeric_limits<double>::infinity()) continue;
     for (std::size_t count = 1; count <= std::min(longest_, text.size() - at); ++count) {
-      const Piece* piece = find(text.substr(at, count));
-      if (!piece) continue;
+      const auto found = ids_.find(std::string_view(text).substr(at, count));
+      if (found == ids_.end()) continue;
+      const double score =
+          ways[at].score + static_cast<double>(scores_[static_cast<std::size_t>(found->second)]);
       reached = std::max(reached, at + count);
-      const double score = best[at].score + piece->score;
-      if (score > best[at + count].score) best[at + count] = {score, at, piece->id};
+      if (score > ways[at + count].score) ways[at + count] = {score, found->second};
     }
   }
-  check_user(!std::isinf(best.back().score), kNoPiece, text.substr(reached, 12), kNoPieceCure);
+  if (ways.back().id < 0 && !text.empty()) cannot_encode(text, std::min(reached, text.size() - 1));
   std::vector<std::int32_t> ids;
-  for (std::size_t at = text.size(); at > 0; at = best[at].from) ids.push_back(best[at].id);
+  for (std::size_t at = text.size(); at > 0;) {
+    ids.push_back(ways[at].id);
+    at -= pieces_[static_cast<std::size_t>(ways[at].id)].size();
+  }
   std::reverse(ids.begin(), ids.end());
   return ids;
 }
 
 bool Vocabulary::operator==(const Vocabulary& other) const {
   return kind_ == other.kind_ && size_ == other.size_ && leading_blank_ == other.leading_blank_ &&
-         pieces_ == other.pieces_;
+         pieces_ == other.pieces_ && scores_ == other.scores_;
 }
 
 }  // namespace tessera::data

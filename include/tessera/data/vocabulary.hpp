@@ -18,37 +18,34 @@ class Vocabulary {
   static Vocabulary numbers(std::int64_t size);
   /// pieces[id] is what id prints; an empty piece (a control id) prints nothing. With
   /// `leading_blank` text was given a blank in front before it was cut into pieces (SentencePiece's
-  /// dummy prefix). `scores`, one for each piece or none: log probabilities of a unigram model.
+  /// dummy prefix).
+  /// `scores`, if there are any, are the pieces' log probabilities.
   static Vocabulary pieces(std::vector<std::string> pieces, bool leading_blank,
-                           const std::vector<double>& scores = {});
+                           std::vector<float> scores = {});
 
   std::int64_t size() const { return size_; }
   /// Text of ids. Ids outside the vocabulary print as "<17>".
   std::string decode(std::span<const std::int32_t> ids) const;
-  /// Ids of a text. Pieces with scores: the likeliest way to cut it, as SentencePiece's unigram
-  /// models do (Kudo, "Subword Regularization", 2018); without: the longest piece that fits, from
-  /// the left. Numbers: ids separated by blanks. UserError naming what cannot be encoded.
+  /// Ids of a text. Pieces with scores: the likeliest cut, as SentencePiece's unigram models have
+  /// it (Kudo, "Subword Regularization"); without: the longest piece that fits, from the left,
+  /// which SentencePiece itself may cut otherwise. Numbers: ids separated by blanks. UserError
+  /// naming what cannot be encoded.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
   bool operator==(const Vocabulary& other) const;
 
  private:
+  std::vector<std::int32_t> longest_first(const std::string& text) const;
+  std::vector<std::int32_t> likeliest(const std::string& text) const;
+
   enum class Kind : std::uint8_t { bytes, numbers, pieces };
   Kind kind_ = Kind::bytes;
   std::int64_t size_ = 256;
   bool leading_blank_ = false;
   std::size_t longest_ = 0;
   std::vector<std::string> pieces_;
-  struct Piece {
-    std::int32_t id;
-    double score;
-  };
-  const Piece* find(std::string_view text) const;
-  std::vector<std::int32_t> likeliest(std::string_view text) const;
-  std::vector<std::int32_t> longest(std::string_view text) const;
-
-  std::map<std::string, Piece, std::less<>> ids_;
-  bool has_scores_ = false;
+  std::vector<float> scores_;
+  std::map<std::string, std::int32_t, std::less<>> ids_;
 };
 
 }  // namespace tessera::data
