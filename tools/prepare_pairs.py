@@ -16,6 +16,7 @@ is) or takes a given one, encodes both, and writes an HDF5 file:
     /validation/…                            the same of the last pairs (--validation-fraction), or
                                              of --validation-source and --validation-target
     /pieces/bytes, /pieces/ends              the bytes that each id prints
+    /pieces/scores                           log probabilities of a unigram model's pieces
     /sentencepiece_model                     the model itself, for --model
     attributes                               format, vocab, leading_blank, end_of_sequence = 1,
                                              provenance
@@ -68,6 +69,7 @@ def train_model(source, target, options):
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=lines, model_writer=out, model_type=options.kind,
             vocab_size=options.vocab, byte_fallback=True, normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
             character_coverage=options.coverage, input_sentence_size=options.training_lines,
             shuffle_input_sentence=True, pad_id=0, eos_id=END, unk_id=2, bos_id=-1, minloglevel=2)
     except RuntimeError as error:

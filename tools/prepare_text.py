@@ -13,6 +13,7 @@ behind each, sets every k-th document aside for validation, and writes an HDF5 f
                                         attributes max_id, digest (BLAKE2b, 128 bits)
     /pieces/bytes, /pieces/ends         the bytes that each id prints, one after the other, and
                                         where each id's end
+    /pieces/scores                      log probabilities of a unigram model's pieces
     /sentencepiece_model                the model itself, for --model
     attributes                          format, vocab, end_of_document, leading_blank, provenance
 
@@ -199,10 +200,27 @@ def write_ids(file, name, width, count, pieces):
     dataset.attrs["digest"] = digest.hexdigest()
 
 
+def scores_of(model):
+    """Log probabilities of a unigram model's pieces; none for other models, whose scores are whole
+    numbers. Bytes stand for characters without a piece, which SentencePiece takes only if it
+    must: 10 below the least likely piece."""
+    size = model.get_piece_size()
+    scores = numpy.array([model.get_score(identity) for identity in range(size)], numpy.float32)
+    known = numpy.array([not (model.is_byte(i) or model.is_control(i) or model.is_unknown(i))
+                         for i in range(size)])
+    if not known.any() or (scores[known] == numpy.round(scores[known])).all():
+        return None
+    scores[~known] = scores[known].min() - 10
+    return scores
+
+
 def write_pieces(file, model):
     texts = [printed(model, identity) for identity in range(model.get_piece_size())]
     file["pieces/bytes"] = numpy.frombuffer(b"".join(texts), numpy.uint8)
     file["pieces/ends"] = numpy.cumsum([len(text) for text in texts], dtype=numpy.int64)
+    scores = scores_of(model)
+    if scores is not None:
+        file["pieces/scores"] = scores
 
 
 def provenance(options, blob, documents, characters):

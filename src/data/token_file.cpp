@@ -52,6 +52,19 @@ std::string listing(const io::FileIndex& index) {
   return names.empty() ? "no dataset" : names;
 }
 
+/// The pieces' log probabilities, if the file has them.
+std::vector<float> read_scores(const std::string& path, const io::FileIndex& index,
+                               std::int64_t vocab) {
+  const io::DatasetInfo* dataset = index.find("/pieces/scores");
+  if (!dataset) return {};
+  const io::ElementType real{Kind::floating, 4};
+  check_user(dataset->type == real && dataset->size() == vocab && dataset->offset >= 0,
+             "data.path: ", path, ", dataset /pieces/scores is not a list of ", vocab, " f32");
+  std::vector<float> scores(static_cast<std::size_t>(vocab));
+  FileSet({{path, dataset->offset, vocab * 4}}).read(0, vocab * 4, scores.data());
+  return scores;
+}
+
 }  // namespace
 
 Vocabulary read_vocabulary(const std::string& path, const io::FileIndex& index,
@@ -66,7 +79,8 @@ Vocabulary read_vocabulary(const std::string& path, const io::FileIndex& index,
   if (pieces.empty()) return Vocabulary::numbers(vocab);
   check_user(static_cast<std::int64_t>(pieces.size()) == vocab, "data.path: ", path, " holds ",
              pieces.size(), " pieces for a vocabulary of ", vocab);
-  return Vocabulary::pieces(std::move(pieces), root.integer_or("leading_blank", 0) != 0);
+  return Vocabulary::pieces(std::move(pieces), root.integer_or("leading_blank", 0) != 0,
+                            read_scores(path, index, vocab));
 }
 
 DatasetPtr open_ids(const std::string& path, const io::DatasetInfo& dataset, std::int64_t vocab) {

@@ -2,6 +2,7 @@
 #include "tessera/data/vocabulary.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
@@ -22,6 +23,12 @@ std::vector<std::int32_t> parse_numbers(std::string_view text, std::int64_t size
   return ids;
 }
 
+[[noreturn]] void cannot_encode(const std::string& text, std::size_t at) {
+  throw UserError(concat("no piece of the vocabulary begins '", text.substr(at, 12),
+                         "'; use characters that the vocabulary was trained on, or prepare the "
+                         "data with byte fallback"));
+}
+
 }  // namespace
 
 Vocabulary Vocabulary::bytes() {
@@ -35,18 +42,25 @@ Vocabulary Vocabulary::numbers(std::int64_t size) {
   return vocabulary;
 }
 
-Vocabulary Vocabulary::pieces(std::vector<std::string> pieces, bool leading_blank) {
+Vocabulary Vocabulary::pieces(std::vector<std::string> pieces, bool leading_blank,
+                              std::vector<float> scores) {
+  TESSERA_CHECK(scores.empty() || scores.size() == pieces.size(), scores.size(), " scores of ",
+                pieces.size(), " pieces");
   Vocabulary vocabulary;
   vocabulary.kind_ = Kind::pieces;
   vocabulary.size_ = static_cast<std::int64_t>(pieces.size());
   vocabulary.leading_blank_ = leading_blank;
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     if (pieces[id].empty()) continue;
-    // Of equal pieces the first counts (a byte and a character piece may print the same).
-    vocabulary.ids_.emplace(pieces[id], static_cast<std::int32_t>(id));
+    // Of equal pieces the likeliest counts, or the first: a byte and a character may print the
+    // same.
+    const auto [entry, is_new] = vocabulary.ids_.emplace(pieces[id], static_cast<std::int32_t>(id));
+    if (!is_new && !scores.empty() && scores[id] > scores[static_cast<std::size_t>(entry->second)])
+      entry->second = static_cast<std::int32_t>(id);
     vocabulary.longest_ = std::max(vocabulary.longest_, pieces[id].size());
   }
   vocabulary.pieces_ = std::move(pieces);
+  vocabulary.scores_ = std::move(scores);
   return vocabulary;
 }
 
@@ -76,24 +90,57 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
   }
   const std::string whole =
       leading_blank_ && !text.empty() ? " " + std::string(text) : std::string(text);
-  for (std::size_t at = 0; at < whole.size();) {
+  return scores_.empty() ? longest_first(whole) : likeliest(whole);
+}
+
+std::vector<std::int32_t> Vocabulary::longest_first(const std::string& text) const {
+  std::vector<std::int32_t> ids;
+  for (std::size_t at = 0; at < text.size();) {
     auto found = ids_.end();
-    for (std::size_t count = std::min(longest_, whole.size() - at); count > 0; --count) {
-      found = ids_.find(std::string_view(whole).substr(at, count));
+    for (std::size_t count = std::min(longest_, text.size() - at); count > 0; --count) {
+      found = ids_.find(std::string_view(text).substr(at, count));
       if (found != ids_.end()) break;
     }
-    check_user(found != ids_.end(), "no piece of the vocabulary begins '", whole.substr(at, 12),
-               "'; use characters that the vocabulary was trained on, or prepare the data with "
-               "byte fallback");
+    if (found == ids_.end()) cannot_encode(text, at);
     ids.push_back(found->second);
     at += found->first.size();
   }
   return ids;
 }
 
+std::vector<std::int32_t> Vocabulary::likeliest(const std::string& text) const {
+  // The best way to each place, by its last piece.
+  struct Way {
+    double score = -std::numeric_limits<double>::infinity();
+    std::int32_t id = -1;
+  };
+  std::vector<Way> ways(text.size() + 1);
+  ways[0].score = 0;
+  std::size_t reached = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (ways[at].score == -std::numeric_limits<double>::infinity()) continue;
+    for (std::size_t count = 1; count <= std::min(longest_, text.size() - at); ++count) {
+      const auto found = ids_.find(std::string_view(text).substr(at, count));
+      if (found == ids_.end()) continue;
+      const double score =
+          ways[at].score + static_cast<double>(scores_[static_cast<std::size_t>(found->second)]);
+      reached = std::max(reached, at + count);
+      if (score > ways[at + count].score) ways[at + count] = {score, found->second};
+    }
+  }
+  if (ways.back().id < 0 && !text.empty()) cannot_encode(text, std::min(reached, text.size() - 1));
+  std::vector<std::int32_t> ids;
+  for (std::size_t at = text.size(); at > 0;) {
+    ids.push_back(ways[at].id);
+    at -= pieces_[static_cast<std::size_t>(ways[at].id)].size();
+  }
+  std::reverse(ids.begin(), ids.end());
+  return ids;
+}
+
 bool Vocabulary::operator==(const Vocabulary& other) const {
   return kind_ == other.kind_ && size_ == other.size_ && leading_blank_ == other.leading_blank_ &&
-         pieces_ == other.pieces_;
+         pieces_ == other.pieces_ && scores_ == other.scores_;
 }
 
 }  // namespace tessera::data

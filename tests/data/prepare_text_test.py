@@ -105,6 +105,9 @@ class PrepareText(unittest.TestCase):
             expected += model.encode(text) + [1]
         self.assertEqual(found["validation_ids"], expected)
         self.assertEqual(found["validation_text"], model.decode(expected))
+        # What Tessera itself encodes (prompts, sources) is cut in the same way.
+        for text in self.paragraphs[:8] + ["über 3 \u2603 trees", "q", "the wood, all the ☃ of j3"]:
+            self.assertEqual(self.read(self.file, "0", text)["encoded"], model.encode(text))
 
     def test_what_the_file_says_of_itself(self):
         with h5py.File(self.file) as file:

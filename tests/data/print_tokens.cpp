@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prints what Tessera reads from a token file, for prepare_text_test.py:
-//   print_tokens FILE [VOCAB]
+//   print_tokens FILE [VOCAB [TEXT]], TEXT to be encoded
 #include <cstdlib>
 #include <iomanip>
 #include <iostream>
@@ -32,6 +32,11 @@ int main(int argc, char** argv) {
     std::cout << "vocab " << file.vocabulary.size() << '\n';
     print("train", file.train, file.vocabulary);
     print("validation", file.validation, file.vocabulary);
+    if (argc > 3) {
+      std::cout << "encoded";
+      for (const std::int32_t id : file.vocabulary.encode(argv[3])) std::cout << ' ' << id;
+      std::cout << '\n';
+    }
   } catch (const tessera::UserError& error) {
     std::cerr << error.what() << '\n';
     return 2;

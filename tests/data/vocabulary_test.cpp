@@ -56,5 +56,17 @@ TEST_CASE("Vocabularies are equal if they print alike") {
   CHECK_FALSE(Vocabulary::pieces({"a", "b"}, false) == Vocabulary::pieces({"a", "b"}, true));
 }
 
+TEST_CASE("With scores the likeliest cut is taken, not the longest piece first") {
+  const std::vector<std::string> pieces{"", "a", "b", "c", "ab", "bc", "a"};
+  const std::vector<float> scores{0, -9, -4, -4, -5, -2, -3};
+  const auto vocabulary = Vocabulary::pieces(pieces, false, scores);
+  using Ids = std::vector<std::int32_t>;
+  CHECK(vocabulary.encode("abc") == Ids{6, 5});  // -5, better than ab c with -9
+  CHECK(vocabulary.encode("ab") == Ids{4});
+  CHECK(vocabulary.encode("").empty());
+  CHECK(Vocabulary::pieces(pieces, false).encode("abc") == Ids{4, 3});
+  CHECK_THROWS_AS(vocabulary.encode("abd"), UserError);
+}
+
 }  // namespace
 }  // namespace tessera::data

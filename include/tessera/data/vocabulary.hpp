@@ -19,25 +19,32 @@ class Vocabulary {
   /// pieces[id] is what id prints; an empty piece (a control id) prints nothing. With
   /// `leading_blank` text was given a blank in front before it was cut into pieces (SentencePiece's
   /// dummy prefix).
-  static Vocabulary pieces(std::vector<std::string> pieces, bool leading_blank);
+  /// `scores`, if there are any, are the pieces' log probabilities.
+  static Vocabulary pieces(std::vector<std::string> pieces, bool leading_blank,
+                           std::vector<float> scores = {});
 
   std::int64_t size() const { return size_; }
   /// Text of ids. Ids outside the vocabulary print as "<17>".
   std::string decode(std::span<const std::int32_t> ids) const;
-  /// Ids of a text. Pieces: the longest piece that fits, from the left; SentencePiece itself may
-  /// cut otherwise, which matters for prompts little and for training nothing (prepare_text.py uses
-  /// it). Numbers: ids separated by blanks. UserError naming what cannot be encoded.
+  /// Ids of a text. Pieces with scores: the likeliest cut, as SentencePiece's unigram models have
+  /// it (Kudo, "Subword Regularization"); without: the longest piece that fits, from the left,
+  /// which SentencePiece itself may cut otherwise. Numbers: ids separated by blanks. UserError
+  /// naming what cannot be encoded.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
   bool operator==(const Vocabulary& other) const;
 
  private:
+  std::vector<std::int32_t> longest_first(const std::string& text) const;
+  std::vector<std::int32_t> likeliest(const std::string& text) const;
+
   enum class Kind : std::uint8_t { bytes, numbers, pieces };
   Kind kind_ = Kind::bytes;
   std::int64_t size_ = 256;
   bool leading_blank_ = false;
   std::size_t longest_ = 0;
   std::vector<std::string> pieces_;
+  std::vector<float> scores_;
   std::map<std::string, std::int32_t, std::less<>> ids_;
 };
 
