@@ -218,6 +218,12 @@ void SampleConfig::describe(config::Schema& schema) {
   schema.add("sample.top_k", top_k, "Draw from this many of the likeliest tokens; 0: from all.")
       .range(0, kAny)
       .free_key();
+  schema
+      .add("sample.beam", beam,
+           "Search the likeliest continuation with this many hypotheses, one prompt after the "
+           "other, and draw nothing; 0: draw.")
+      .range(0, 1000)
+      .free_key();
   schema.add("sample.seed", seed, "Seed of the draws.").range(0, kAny).free_key();
 }
 

@@ -6,6 +6,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/status.hpp"
+#include "tessera/train/beam_decoder.hpp"
 #include "tessera/train/text_decoder.hpp"
 
 namespace tessera::train {
@@ -17,6 +18,44 @@ std::int32_t first_id(const data::Vocabulary& vocabulary) {
   std::vector<std::int32_t> ids;
   const Status status = attempt([&] { ids = vocabulary.encode("\n"); });
   return status.ok() && !ids.empty() ? ids.front() : 0;
+}
+
+/// Appends drawn tokens to texts that begin with `given` tokens each.
+void draw_all(const Session& session, TextDecoder& decoder, Texts& texts,
+              const std::vector<std::size_t>& given, std::size_t first, Continuations& result) {
+  const auto [shortest, longest] = std::minmax_element(given.begin(), given.end());
+  const auto length = static_cast<std::size_t>(session.settings.sample.length);
+  const std::size_t end = *longest + length;
+  // Rows without a prompt are computed along.
+  texts.resize(static_cast<std::size_t>(decoder.rows()), {0});
+  decoder.restart();
+  for (std::size_t known = *shortest; known < end; ++known) {
+    const auto ids =
+        decoder.next(texts, static_cast<std::int64_t>(known), static_cast<std::int64_t>(first));
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (known < given[i] || known >= given[i] + length) continue;
+      texts[i].push_back(ids[i]);
+      ++result.tokens;
+    }
+  }
+}
+
+/// The prompt's ids and the likeliest continuation that beam search finds.
+std::vector<std::int32_t> search(const Session& session, TextDecoder& decoder,
+                                 std::vector<std::int32_t> ids) {
+  const auto& config = session.settings.sample;
+  const auto known = static_cast<std::int64_t>(ids.size());
+  check_user(session.compiled.program.has_section("reorder"), "model '",
+             session.settings.model_name, "' keeps no keys and values: set sample.beam = 0");
+  check_user(known - 1 + config.length <= decoder.length(), "sample.beam: a prompt of ", known,
+             " tokens and sample.length = ", config.length,
+             " are more than data.length = ", decoder.length(), ", of which nothing is forgotten");
+  if (known > 1) decoder.fill({ids}, known - 1);
+  const auto found = beam_search(*session.executor, {{ids.back()}, known - 1},
+                                 {.beam = config.beam, .alpha = 0, .max_length = config.length});
+  const auto& best = found.front().front().tokens;
+  ids.insert(ids.end(), best.begin(), best.end());
+  return ids;
 }
 
 /// Continues prompts first, first + 1 … as many as run at a time.
@@ -35,20 +74,11 @@ void continue_some(const Session& session, TextDecoder& decoder,
     if (text.empty()) text.push_back(first_id(vocabulary));
     given.push_back(text.size());
   }
-  const auto [shortest, longest] = std::minmax_element(given.begin(), given.end());
-  const auto length = static_cast<std::size_t>(config.length);
-  const std::size_t end = *longest + length;
-  // Rows without a prompt are computed along.
-  texts.resize(static_cast<std::size_t>(decoder.rows()), {0});
-  decoder.restart();
-  for (std::size_t known = *shortest; known < end; ++known) {
-    const auto ids =
-        decoder.next(texts, static_cast<std::int64_t>(known), static_cast<std::int64_t>(first));
-    for (std::size_t i = 0; i < count; ++i) {
-      if (known < given[i] || known >= given[i] + length) continue;
-      texts[i].push_back(ids[i]);
-      ++result.tokens;
-    }
+  if (config.beam > 0) {
+    texts[0] = search(session, decoder, texts[0]);
+    result.tokens += config.length;
+  } else {
+    draw_all(session, decoder, texts, given, first, result);
   }
   for (std::size_t i = 0; i < count; ++i)
     result.texts.push_back(

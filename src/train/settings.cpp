@@ -69,7 +69,8 @@ replicate::TaskConfig Settings::task_config() const {
     config.decode.length = translate.length > 0 ? translate.length : data.length;
     config.decode.source_length = data.length;
   } else if (sample.length > 0) {
-    config.decode.rows = sample.batch;
+    config.decode.rows = sample.beam > 0 ? 1 : sample.batch;
+    config.decode.beam = sample.beam;
     config.decode.draw = {.temperature = sample.temperature,
                           .top_k = sample.top_k,
                           .seed = static_cast<std::uint64_t>(sample.seed)};

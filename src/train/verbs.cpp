@@ -116,8 +116,8 @@ ExitCode run_sample(Backend& backend, Settings& settings, const std::string& fil
   }
   // Not among the text, which is the same on every mesh.
   if (backend.is_root())
-    std::cerr << with_commas(result.tokens) << " tokens, "
-              << format_double(result.tokens_per_second) << " tokens/s\n";
+    std::cerr << with_commas(result.tokens) << " tokens, " << format_count(result.tokens_per_second)
+              << " tokens/s\n";
   return kDone;
 }
 
@@ -135,8 +135,8 @@ ExitCode run_translate(Backend& backend, Settings& settings, const std::string& 
   const auto result = translate(*session, lines);
   print(*session, result, json);
   if (backend.is_root())
-    std::cerr << with_commas(result.tokens) << " tokens, "
-              << format_double(result.tokens_per_second) << " tokens/s\n";
+    std::cerr << with_commas(result.tokens) << " tokens, " << format_count(result.tokens_per_second)
+              << " tokens/s\n";
   return kDone;
 }
 

@@ -175,7 +175,7 @@ int check_meshes(const OpCase& op, const Built& built, const Values& values,
       }
       ++legal;
       INFO(op.name << " on " << text << " under " << layout.to_string());
-      run->run("op", values);
+      run->run("op", values, op.feeds);
       for (const auto& name : fetched(op)) {
         INFO("result " << name);
         check_close(run->fetch("op", name), expected.at(name), op.tolerance);
@@ -198,7 +198,7 @@ void check_op(const OpCase& op) {
   const Built built(op, false);
   const Values values = make_values(op, built.result);
   SimulatedRun one(built.variables, {&built.graph}, {});
-  one.run("op", values);
+  one.run("op", values, op.feeds);
   Values expected;
   {
     INFO(op.name << " on one rank");

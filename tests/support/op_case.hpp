@@ -32,6 +32,7 @@ struct OpCase {
   /// Also with inputs that arrive as partial sums.
   bool partial = true;
   double tolerance = 1e-10;
+  kernels::Feeds feeds = {1, 0, {}};
 };
 
 /// Runs the case on one rank: the result equals the reference, the gradients of sum(result x

@@ -82,6 +82,7 @@ struct SampleConfig {
   std::int64_t length = 0;
   double temperature = 1;
   std::int64_t top_k = 0;
+  std::int64_t beam = 0;
   std::int64_t seed = 1;
   void describe(config::Schema& schema);
 };

@@ -26,6 +26,10 @@ class TextDecoder {
   /// ranks. A call with one more known token than the last is a step. `first` is the number of the
   /// first of these texts among all: each has its own draws. Collective.
   std::vector<std::int32_t> next(const Texts& texts, std::int64_t known, std::int64_t first);
+  /// Only keeps keys and values of the first `known` tokens, for a search that begins there; all
+  /// must fit into length(). Collective.
+  void fill(const Texts& texts, std::int64_t known) { prefill(texts, known, {}); }
+  std::int64_t length() const { return length_; }
   /// The next call begins with other texts.
   void restart() { known_ = 0; }
 
