@@ -16,6 +16,8 @@ is) or takes a given one, encodes both, and writes an HDF5 file:
     /validation/…                            the same of the last pairs (--validation-fraction), or
                                              of --validation-source and --validation-target
     /pieces/bytes, /pieces/ends              the bytes that each id prints
+    /pieces/scores                           of a unigram model: log probabilities, in units of
+                                             1e-9, i64
     /sentencepiece_model                     the model itself, for --model
     attributes                               format, vocab, leading_blank, end_of_sequence = 1,
                                              provenance

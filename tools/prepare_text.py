@@ -13,6 +13,7 @@ behind each, sets every k-th document aside for validation, and writes an HDF5 f
                                         attributes max_id, digest (BLAKE2b, 128 bits)
     /pieces/bytes, /pieces/ends         the bytes that each id prints, one after the other, and
                                         where each id's end
+    /pieces/scores                      of a unigram model: log probabilities, in units of 1e-9, i64
     /sentencepiece_model                the model itself, for --model
     attributes                          format, vocab, end_of_document, leading_blank, provenance
 
@@ -199,7 +200,23 @@ def write_ids(file, name, width, count, pieces):
     dataset.attrs["digest"] = digest.hexdigest()
 
 
+def scores_of(model):
+    """Log probabilities of a unigram model's pieces in units of 1e-9, bytes below all others; None
+    of another model."""
+    pieces = range(model.get_piece_size())
+    normal = [i for i in pieces if not (model.is_control(i) or model.is_unknown(i)
+                                        or model.is_byte(i) or model.is_unused(i))]
+    scores = {i: model.get_score(i) for i in normal}
+    if not scores or all(score == int(score) for score in scores.values()):
+        return None  # ranks of a BPE model
+    last = min(scores.values()) - 10  # SentencePiece's penalty of what it does not know
+    return numpy.array([round(1e9 * scores.get(i, last)) for i in pieces], numpy.int64)
+
+
 def write_pieces(file, model):
+    scores = scores_of(model)
+    if scores is not None:
+        file["pieces/scores"] = scores
     texts = [printed(model, identity) for identity in range(model.get_piece_size())]
     file["pieces/bytes"] = numpy.frombuffer(b"".join(texts), numpy.uint8)
     file["pieces/ends"] = numpy.cumsum([len(text) for text in texts], dtype=numpy.int64)

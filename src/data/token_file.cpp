@@ -46,6 +46,20 @@ std::vector<std::string> read_pieces(const std::string& path, const io::FileInde
   return pieces;
 }
 
+/// Log probabilities of the pieces; none where they have none.
+std::vector<double> read_scores(const std::string& path, const io::FileIndex& index,
+                                std::size_t pieces) {
+  constexpr double kUnit = 1e-9;
+  const io::DatasetInfo* dataset = index.find("/pieces/scores");
+  if (dataset == nullptr) return {};
+  std::vector<double> scores;
+  for (const std::int64_t score : read_integers(path, *dataset))
+    scores.push_back(kUnit * static_cast<double>(score));
+  check_user(scores.size() == pieces, "data.path: ", path,
+             ", dataset /pieces/scores: ", scores.size(), " scores of ", pieces, " pieces");
+  return scores;
+}
+
 std::string listing(const io::FileIndex& index) {
   std::string names;
   for (const auto& dataset : index.datasets) names += (names.empty() ? "" : ", ") + dataset.path;
@@ -66,7 +80,8 @@ Vocabulary read_vocabulary(const std::string& path, const io::FileIndex& index,
   if (pieces.empty()) return Vocabulary::numbers(vocab);
   check_user(static_cast<std::int64_t>(pieces.size()) == vocab, "data.path: ", path, " holds ",
              pieces.size(), " pieces for a vocabulary of ", vocab);
-  return Vocabulary::pieces(std::move(pieces), root.integer_or("leading_blank", 0) != 0);
+  const auto scores = read_scores(path, index, pieces.size());
+  return Vocabulary::pieces(std::move(pieces), root.integer_or("leading_blank", 0) != 0, scores);
 }
 
 DatasetPtr open_ids(const std::string& path, const io::DatasetInfo& dataset, std::int64_t vocab) {

@@ -40,6 +40,16 @@ TEST_CASE("Pieces: the longest that fits, a leading blank, bytes as a last resor
   CHECK(contains(message_of<UserError>([&] { pieces.encode("abx"); }), "'x'"));
 }
 
+TEST_CASE("Pieces with scores: the likeliest cut, not the longest piece first") {
+  const Vocabulary pieces = Vocabulary::pieces({"", "a", "b", "ab", "bc", "c", "abc", "a", "x"},
+                                               false, {0, -3, -3, -2, -2, -4, -9, -1, -20});
+  CHECK(pieces.encode("abc") == Ids{7, 4});  // -1 - 2, against -9 and -2 - 4
+  CHECK(pieces.encode("ab") == Ids{3});
+  CHECK(pieces.encode("aabcx") == Ids{7, 7, 4, 8});
+  CHECK(pieces.decode(pieces.encode("cabxa")) == "cabxa");
+  CHECK(contains(message_of<UserError>([&] { pieces.encode("aby"); }), "'y'"));
+}
+
 TEST_CASE("Numbers, where nothing is known about the ids") {
   const Vocabulary numbers = Vocabulary::numbers(100);
   CHECK(numbers.decode(Ids{17, 4, 99}) == "17 4 99");

@@ -18,15 +18,16 @@ class Vocabulary {
   static Vocabulary numbers(std::int64_t size);
   /// pieces[id] is what id prints; an empty piece (a control id) prints nothing. With
   /// `leading_blank` text was given a blank in front before it was cut into pieces (SentencePiece's
-  /// dummy prefix).
-  static Vocabulary pieces(std::vector<std::string> pieces, bool leading_blank);
+  /// dummy prefix). `scores`, one for each piece or none: log probabilities of a unigram model.
+  static Vocabulary pieces(std::vector<std::string> pieces, bool leading_blank,
+                           const std::vector<double>& scores = {});
 
   std::int64_t size() const { return size_; }
   /// Text of ids. Ids outside the vocabulary print as "<17>".
   std::string decode(std::span<const std::int32_t> ids) const;
-  /// Ids of a text. Pieces: the longest piece that fits, from the left; SentencePiece itself may
-  /// cut otherwise, which matters for prompts little and for training nothing (prepare_text.py uses
-  /// it). Numbers: ids separated by blanks. UserError naming what cannot be encoded.
+  /// Ids of a text. Pieces with scores: the likeliest way to cut it, as SentencePiece's unigram
+  /// models do (Kudo, "Subword Regularization", 2018); without: the longest piece that fits, from
+  /// the left. Numbers: ids separated by blanks. UserError naming what cannot be encoded.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
   bool operator==(const Vocabulary& other) const;
@@ -38,7 +39,16 @@ class Vocabulary {
   bool leading_blank_ = false;
   std::size_t longest_ = 0;
   std::vector<std::string> pieces_;
-  std::map<std::string, std::int32_t, std::less<>> ids_;
+  struct Piece {
+    std::int32_t id;
+    double score;
+  };
+  const Piece* find(std::string_view text) const;
+  std::vector<std::int32_t> likeliest(std::string_view text) const;
+  std::vector<std::int32_t> longest(std::string_view text) const;
+
+  std::map<std::string, Piece, std::less<>> ids_;
+  bool has_scores_ = false;
 };
 
 }  // namespace tessera::data
