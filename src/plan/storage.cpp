@@ -81,9 +81,15 @@ std::vector<int> gradient_order(const VariableSet& variables, const Storage& sto
   std::vector<int> order;
   for (int v = 0; v < variables.size(); ++v)
     if (variables[v].kind == Variable::Kind::gradient && storage.placement(v)) order.push_back(v);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return storage.placement(a)->partial_mesh_dims() < storage.placement(b)->partial_mesh_dims();
-  });
+  // Those that are reduced whole follow each other, so that they go in one bucket.
+  const auto key = [&](int v) {
+    const auto dims = storage.placement(v)->partial_mesh_dims();
+    const Placement home = storage.home(v);
+    const bool scattered =
+        std::any_of(dims.begin(), dims.end(), [&](int m) { return home[m].is_split(); });
+    return std::pair(dims, scattered);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
   return order;
 }
 

@@ -53,7 +53,8 @@ class Storage {
   std::vector<std::optional<Placement>> placements_;
 };
 
-/// Order of gradients in memory: by the mesh dims on which they are partial, then as declared.
+/// Order of gradients in memory: by the mesh dims on which they are partial, those that are reduced
+/// whole before those that are scattered, then as declared.
 std::vector<int> gradient_order(const VariableSet& variables, const Storage& storage);
 
 inline std::int64_t align(std::int64_t bytes, std::int64_t to = 64) {

@@ -26,24 +26,23 @@ struct Chain {
     const Dim batch{"batch", kBatch};
     Tensor x = micro.input("x", {Shape{batch, dim(0)}, DType::f32});
     std::vector<Tensor> weights;
+    const auto weight = [&](const std::string& name, Shape shape) {
+      weights.push_back(micro.variable(
+          {name, {std::move(shape), DType::f32}, Variable::Kind::weight, {}, true, true, ""}));
+      return weights.back();
+    };
     for (std::int64_t i = 0; i < kLayers; ++i) {
-      weights.push_back(micro.variable({"w" + std::to_string(i),
-                                        {Shape{dim(i), dim(i + 1)}, DType::f32},
-                                        Variable::Kind::weight,
-                                        {},
-                                        true,
-                                        true,
-                                        ""}));
-      x = ops::tanh(ops::einsum({x, weights.back()}, Shape{batch, dim(i + 1)}));
+      const Tensor w = weight("w" + std::to_string(i), Shape{dim(i), dim(i + 1)});
+      const Tensor bias = weight("bias" + std::to_string(i), Shape{dim(i + 1)});
+      x = ops::tanh(ops::add(ops::einsum({x, w}, Shape{batch, dim(i + 1)}), bias));
     }
     const auto slopes = gradients(ops::reduce_sum(ops::square(x), Shape{}), weights);
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      const std::string& weight = weights[i].name();
-      const std::string name = "gradient/" + weight;
-      variables.declare(
-          {name, weights[i].spec(), Variable::Kind::gradient, {}, true, true, weight});
+      const std::string& of = weights[i].name();
+      const std::string name = "gradient/" + of;
+      variables.declare({name, weights[i].spec(), Variable::Kind::gradient, {}, true, true, of});
       micro.accumulate(name, slopes[i], true);
-      update.assign(weight, ops::subtract(update.read(weight), update.read(name)));
+      update.assign(of, ops::subtract(update.read(of), update.read(name)));
     }
   }
   program::Program compile(const std::string& store) const {
@@ -72,15 +71,20 @@ TEST_CASE("weights are gathered in forward and again in backward, and released b
   const auto report = [](const program::Program& program) {
     return plan::report(program, {{"micro", 1}, {"update", 1}}).bytes_per_rank;
   };
-  CHECK(report(whole).parameters == kLayers * kWeightBytes);
-  CHECK(report(stored).parameters == kLayers * kWeightBytes / kRanks);
+  constexpr std::int64_t kBiasBytes = kSize * 4;
+  CHECK(report(whole).parameters == kLayers * (kWeightBytes + kBiasBytes));
+  CHECK(report(stored).parameters == kLayers * (kWeightBytes / kRanks + kBiasBytes));
   // Never more than a few gathered weights at once.
   CHECK(stored.section("micro").arena_bytes <
         whole.section("micro").arena_bytes + 5 * kWeightBytes);
-  // Gradients go to where the weights are; the new weights stay there.
+  // Gradients go to where the weights are, those of the biases together; new weights stay there.
   const auto update = plan::collectives_of(stored, stored.section("update"));
-  REQUIRE(update.size() == 1);
+  REQUIRE(update.size() == 2);
   CHECK(update[0].op == program::CollectiveKind::reduce_scatter);
+  CHECK(update[0].bytes == kLayers * kWeightBytes);
+  CHECK(update[1].op == program::CollectiveKind::all_reduce);
+  CHECK(update[1].count == 1);
+  CHECK(update[1].bytes == kLayers * kBiasBytes);
 }
 
 TEST_CASE("layout.store names a mesh dim") {
