@@ -60,8 +60,8 @@ Tensor attend_to_cache(Projected p, const SelfAttentionOptions& options) {
   }
   const Tensor keys = extend_cache("key_cache", p.k, "memory", options.caching);
   const Tensor values = extend_cache("value_cache", p.v, "memory", options.caching);
-  const Tensor visible = visible_so_far(p.q.graph(), {"memory", options.caching.length},
-                                        weight_dtype(p.q.dtype()));
+  const Tensor visible =
+      visible_so_far(p.q.graph(), {"memory", options.caching.length}, weight_dtype(p.q.dtype()));
   return attend(p.q, keys, values, "memory", visible);
 }
 

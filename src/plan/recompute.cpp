@@ -31,7 +31,9 @@ std::vector<RegionCost> region_costs(const Graph& graph, const program::Section&
     const int region = region_of(i);
     if (region < 0) continue;
     const StepSeconds seconds = model.seconds_of(section, section.steps[i]);
-    costs[static_cast<std::size_t>(region)].seconds += seconds.compute + seconds.communication;
+    costs[static_cast<std::size_t>(region)].seconds +=
+        (seconds.compute + seconds.communication) *
+        static_cast<double>(section.times(static_cast<int>(i)));
     last_step[static_cast<std::size_t>(region)] = static_cast<int>(i);
   }
   for (std::size_t i = 0; i < section.steps.size(); ++i) {
