@@ -4,6 +4,7 @@
 kill_test.py SAVER RANKS KILLS_PER_RANK"""
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -64,7 +65,8 @@ def kill_once(saver, ranks, victim, folder, first, rng):
         os.kill(int(file.read()), signal.SIGKILL)
     out, _ = job.communicate(timeout=LIMIT)
     assert job.returncode != 0
-    return [int(line.split()[1]) for line in out.splitlines() if line.startswith("saved ")]
+    # Whole lines only: the kill may cut the last one.
+    return [int(step) for step in re.findall(r"^saved (\d+)\b.*\n", out, re.MULTILINE)]
 
 
 def main(saver, ranks, kills):
