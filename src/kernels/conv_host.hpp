@@ -100,6 +100,7 @@ class ConvSource {
     std::fill(to + end * pitch_, to + reach_[2] * pitch_, T(0));
   }
   void copy(T* to, const char* from, std::int64_t count) const {
+    if (count == 0) return;  // of a tensor without elements, which lies nowhere
     if constexpr (std::is_same_v<T, float>) {
       if (element_ == kElementBf16) {
         TESSERA_ISA_CALL(bf16_to_f32)(to, reinterpret_cast<const std::uint16_t*>(from), count);
