@@ -82,7 +82,8 @@ def test_prompts_of_a_file_continue_as_each_does_alone():
 def test_beam_search_agrees_on_every_mesh():
     with runs.Place() as place:
         place.run("train", "--run.dir=run", ranks=1, expect=0)
-        command = ["sample", "--run.dir=run", "--sample.length=9", "--sample.prompt=the "]
+        prompt = ["sample", "--run.dir=run", "--sample.prompt=the "]
+        command = [*prompt, "--sample.length=9"]
         greedy = place.run(*command, "--sample.temperature=0", ranks=1, expect=0).out
         narrow = place.run(*command, "--sample.beam=1", ranks=1, expect=0).out
         runs.check(narrow == greedy, narrow, greedy)
@@ -92,7 +93,7 @@ def test_beam_search_agrees_on_every_mesh():
             found = place.run(*command, "--sample.beam=5", f"--mesh.shape={mesh}", ranks=ranks,
                               expect=0).out
             runs.check(found == wide, mesh, found, wide)
-        result = place.run(*command, "--sample.beam=2", "--sample.length=10", ranks=1, expect=2)
+        result = place.run(*prompt, "--sample.beam=2", "--sample.length=10", ranks=1, expect=2)
         runs.check("data.length = 12" in result.err, result)
 
 
