@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/embedding.hpp"
-#include "kernels/pointwise_plan.hpp"
-#include "kernels/portable_math.hpp"
+#include "kernels/portable_element.hpp"
 
 namespace tessera::kernels::portable {
 namespace {
@@ -47,30 +46,22 @@ void backward(const device::Exec& exec, const EmbeddingPlan& plan) {
 
 template <class Table>
 void forward_to(const device::Exec& exec, const EmbeddingPlan& plan) {
-  if (plan.element == kElementF64) return forward<Table, double>(exec, plan);
-  if (plan.element == kElementBf16) return forward<Table, Bf16>(exec, plan);
-  forward<Table, float>(exec, plan);
+  with_element(plan.element, [&](auto e) { forward<Table, decltype(e)>(exec, plan); });
 }
 
 template <class Table>
 void backward_from(const device::Exec& exec, const EmbeddingPlan& plan) {
-  if (plan.element == kElementF64) return backward<Table, double>(exec, plan);
-  if (plan.element == kElementBf16) return backward<Table, Bf16>(exec, plan);
-  backward<Table, float>(exec, plan);
+  with_element(plan.element, [&](auto e) { backward<Table, decltype(e)>(exec, plan); });
 }
 
 }  // namespace
 
 void embedding_forward(const device::Exec& exec, const EmbeddingPlan& plan) {
-  if (plan.table_element == kElementF64) return forward_to<double>(exec, plan);
-  if (plan.table_element == kElementBf16) return forward_to<Bf16>(exec, plan);
-  forward_to<float>(exec, plan);
+  with_element(plan.table_element, [&](auto e) { forward_to<decltype(e)>(exec, plan); });
 }
 
 void embedding_backward(const device::Exec& exec, const EmbeddingPlan& plan) {
-  if (plan.table_element == kElementF64) return backward_from<double>(exec, plan);
-  if (plan.table_element == kElementBf16) return backward_from<Bf16>(exec, plan);
-  backward_from<float>(exec, plan);
+  with_element(plan.table_element, [&](auto e) { backward_from<decltype(e)>(exec, plan); });
 }
 
 }  // namespace tessera::kernels::portable

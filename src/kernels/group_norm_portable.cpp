@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/group_norm.hpp"
-#include "kernels/pointwise_plan.hpp"
-#include "kernels/portable_math.hpp"
+#include "kernels/portable_element.hpp"
 #include "kernels/portable_team.hpp"
 
 namespace tessera::kernels::portable {
 namespace {
 
-KOKKOS_INLINE_FUNCTION double element_at(const void* data, int element, std::int64_t i,
-                                         double fallback) {
-  if (data == nullptr) return fallback;
-  if (element == kElementF64) return static_cast<const double*>(data)[i];
-  if (element == kElementBf16) return to_float(static_cast<const Bf16*>(data)[i]);
-  return static_cast<const float*>(data)[i];
-}
 KOKKOS_INLINE_FUNCTION double scale_at(const GroupNormPlan& plan, std::int64_t j) {
   return element_at(plan.scale, plan.scale_element, j, 1.0);
 }
@@ -177,9 +169,7 @@ void backward_apply(const device::Exec& exec, const GroupNormPlan& plan) {
 }  // namespace
 
 void group_norm_moments(const device::Exec& exec, const GroupNormPlan& plan) {
-  if (plan.element == kElementF64) return moments<double>(exec, plan);
-  if (plan.element == kElementBf16) return moments<Bf16>(exec, plan);
-  moments<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { moments<decltype(e)>(exec, plan); });
 }
 
 void group_norm_merge(const device::Exec& exec, const GroupNormPlan& plan) {
@@ -188,21 +178,15 @@ void group_norm_merge(const device::Exec& exec, const GroupNormPlan& plan) {
 }
 
 void group_norm_apply(const device::Exec& exec, const GroupNormPlan& plan) {
-  if (plan.element == kElementF64) return apply<double>(exec, plan);
-  if (plan.element == kElementBf16) return apply<Bf16>(exec, plan);
-  apply<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { apply<decltype(e)>(exec, plan); });
 }
 
 void group_norm_backward_sums(const device::Exec& exec, const GroupNormPlan& plan) {
-  if (plan.element == kElementF64) return backward_sums<double>(exec, plan);
-  if (plan.element == kElementBf16) return backward_sums<Bf16>(exec, plan);
-  backward_sums<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { backward_sums<decltype(e)>(exec, plan); });
 }
 
 void group_norm_backward_apply(const device::Exec& exec, const GroupNormPlan& plan) {
-  if (plan.element == kElementF64) return backward_apply<double>(exec, plan);
-  if (plan.element == kElementBf16) return backward_apply<Bf16>(exec, plan);
-  backward_apply<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { backward_apply<decltype(e)>(exec, plan); });
 }
 
 }  // namespace tessera::kernels::portable

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/norm.hpp"
-#include "kernels/pointwise_plan.hpp"
-#include "kernels/portable_math.hpp"
+#include "kernels/portable_element.hpp"
 #include "kernels/portable_team.hpp"
 
 namespace tessera::kernels::portable {
 namespace {
-
-KOKKOS_INLINE_FUNCTION double element_at(const void* data, int element, std::int64_t i,
-                                         double fallback) {
-  if (data == nullptr) return fallback;
-  if (element == kElementF64) return static_cast<const double*>(data)[i];
-  if (element == kElementBf16) return to_float(static_cast<const Bf16*>(data)[i]);
-  return static_cast<const float*>(data)[i];
-}
 
 KOKKOS_INLINE_FUNCTION double scale_at(const NormPlan& plan, std::int64_t j) {
   return element_at(plan.scale, plan.scale_element, j, 1.0);
@@ -246,21 +237,15 @@ void backward(const device::Exec& exec, const NormPlan& plan) {
 }  // namespace
 
 void norm_forward(const device::Exec& exec, const NormPlan& plan) {
-  if (plan.element == kElementF64) return forward<double>(exec, plan, true);
-  if (plan.element == kElementBf16) return forward<Bf16>(exec, plan, true);
-  forward<float>(exec, plan, true);
+  with_element(plan.element, [&](auto e) { forward<decltype(e)>(exec, plan, true); });
 }
 
 void norm_apply(const device::Exec& exec, const NormPlan& plan) {
-  if (plan.element == kElementF64) return forward<double>(exec, plan, false);
-  if (plan.element == kElementBf16) return forward<Bf16>(exec, plan, false);
-  forward<float>(exec, plan, false);
+  with_element(plan.element, [&](auto e) { forward<decltype(e)>(exec, plan, false); });
 }
 
 void norm_moments(const device::Exec& exec, const NormPlan& plan) {
-  if (plan.element == kElementF64) return moments<double>(exec, plan);
-  if (plan.element == kElementBf16) return moments<Bf16>(exec, plan);
-  moments<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { moments<decltype(e)>(exec, plan); });
 }
 
 void norm_merge(const device::Exec& exec, const NormPlan& plan) {
@@ -269,15 +254,11 @@ void norm_merge(const device::Exec& exec, const NormPlan& plan) {
 }
 
 void norm_backward(const device::Exec& exec, const NormPlan& plan) {
-  if (plan.element == kElementF64) return backward<double>(exec, plan);
-  if (plan.element == kElementBf16) return backward<Bf16>(exec, plan);
-  backward<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { backward<decltype(e)>(exec, plan); });
 }
 
 void norm_backward_sums(const device::Exec& exec, const NormPlan& plan) {
-  if (plan.element == kElementF64) return backward_sums<double>(exec, plan);
-  if (plan.element == kElementBf16) return backward_sums<Bf16>(exec, plan);
-  backward_sums<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { backward_sums<decltype(e)>(exec, plan); });
 }
 
 }  // namespace tessera::kernels::portable

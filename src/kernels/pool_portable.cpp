@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cfloat>
 
-#include "kernels/pointwise_plan.hpp"
 #include "kernels/pool.hpp"
-#include "kernels/portable_math.hpp"
+#include "kernels/portable_element.hpp"
 #include "kernels/portable_space.hpp"
 
 namespace tessera::kernels::portable {
@@ -148,33 +147,23 @@ void average_scatter(const device::Exec& exec, const ConvPlan& plan) {
 }  // namespace
 
 void max_pool(const device::Exec& exec, const ConvPlan& plan) {
-  if (plan.element == kElementF64) return maximum<double>(exec, plan);
-  if (plan.element == kElementBf16) return maximum<Bf16>(exec, plan);
-  maximum<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { maximum<decltype(e)>(exec, plan); });
 }
 
 void max_pool_scatter(const device::Exec& exec, const ConvPlan& plan) {
-  if (plan.element == kElementF64) return maximum_scatter<double>(exec, plan);
-  if (plan.element == kElementBf16) return maximum_scatter<Bf16>(exec, plan);
-  maximum_scatter<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { maximum_scatter<decltype(e)>(exec, plan); });
 }
 
 void max_pool_gather(const device::Exec& exec, const ConvPlan& plan) {
-  if (plan.element == kElementF64) return maximum_gather<double>(exec, plan);
-  if (plan.element == kElementBf16) return maximum_gather<Bf16>(exec, plan);
-  maximum_gather<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { maximum_gather<decltype(e)>(exec, plan); });
 }
 
 void average_pool(const device::Exec& exec, const ConvPlan& plan) {
-  if (plan.element == kElementF64) return average<double>(exec, plan);
-  if (plan.element == kElementBf16) return average<Bf16>(exec, plan);
-  average<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { average<decltype(e)>(exec, plan); });
 }
 
 void average_pool_scatter(const device::Exec& exec, const ConvPlan& plan) {
-  if (plan.element == kElementF64) return average_scatter<double>(exec, plan);
-  if (plan.element == kElementBf16) return average_scatter<Bf16>(exec, plan);
-  average_scatter<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { average_scatter<decltype(e)>(exec, plan); });
 }
 
 }  // namespace tessera::kernels::portable

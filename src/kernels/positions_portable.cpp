@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/pointwise_plan.hpp"
-#include "kernels/portable_math.hpp"
+#include "kernels/portable_element.hpp"
 #include "kernels/positions.hpp"
 
 namespace tessera::kernels::portable {
@@ -56,15 +55,11 @@ void sinusoids(const device::Exec& exec, const SinusoidPlan& plan) {
 }  // namespace
 
 void rotary(const device::Exec& exec, const RotaryPlan& plan) {
-  if (plan.element == kElementF64) return turn<double>(exec, plan);
-  if (plan.element == kElementBf16) return turn<Bf16>(exec, plan);
-  turn<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { turn<decltype(e)>(exec, plan); });
 }
 
 void sinusoid(const device::Exec& exec, const SinusoidPlan& plan) {
-  if (plan.element == kElementF64) return sinusoids<double>(exec, plan);
-  if (plan.element == kElementBf16) return sinusoids<Bf16>(exec, plan);
-  sinusoids<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { sinusoids<decltype(e)>(exec, plan); });
 }
 
 }  // namespace tessera::kernels::portable

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "kernels/pointwise_plan.hpp"
-#include "kernels/portable_math.hpp"
+#include "kernels/portable_element.hpp"
 #include "kernels/portable_team.hpp"
 #include "kernels/softmax.hpp"
 
@@ -90,15 +89,11 @@ void backward_rows(const device::Exec& exec, const SoftmaxPlan& plan) {
 }  // namespace
 
 void softmax_max(const device::Exec& exec, const SoftmaxPlan& plan) {
-  if (plan.element == kElementF64) return max_rows<double>(exec, plan);
-  if (plan.element == kElementBf16) return max_rows<Bf16>(exec, plan);
-  max_rows<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { max_rows<decltype(e)>(exec, plan); });
 }
 
 void softmax_sums(const device::Exec& exec, const SoftmaxPlan& plan) {
-  if (plan.element == kElementF64) return sum_rows<double>(exec, plan);
-  if (plan.element == kElementBf16) return sum_rows<Bf16>(exec, plan);
-  sum_rows<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { sum_rows<decltype(e)>(exec, plan); });
 }
 
 void softmax_finish(const device::Exec& exec, const SoftmaxPlan& plan) {
@@ -107,9 +102,7 @@ void softmax_finish(const device::Exec& exec, const SoftmaxPlan& plan) {
 }
 
 void softmax_backward(const device::Exec& exec, const SoftmaxPlan& plan) {
-  if (plan.element == kElementF64) return backward_rows<double>(exec, plan);
-  if (plan.element == kElementBf16) return backward_rows<Bf16>(exec, plan);
-  backward_rows<float>(exec, plan);
+  with_element(plan.element, [&](auto e) { backward_rows<decltype(e)>(exec, plan); });
 }
 
 }  // namespace tessera::kernels::portable
