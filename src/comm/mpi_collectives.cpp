@@ -11,6 +11,29 @@
 namespace tessera::comm {
 using program::CollectiveKind;
 
+namespace {
+
+/// What this process sends to and receives from each member of a group.
+struct Pieces {
+  Blocks send, receive;
+};
+
+Pieces pieces_of(const MpiGroup& group, std::span<const void* const> send,
+                 std::span<const std::vector<std::int64_t>> send_counts,
+                 std::span<void* const> receive,
+                 std::span<const std::vector<std::int64_t>> receive_counts) {
+  TESSERA_CHECK(send.size() == 1 && receive.size() == 1 && send_counts.size() == 1 &&
+                    receive_counts.size() == 1,
+                "one entry for each local rank");
+  Pieces pieces{Blocks::adjacent(send_counts[0]), Blocks::adjacent(receive_counts[0])};
+  TESSERA_CHECK(static_cast<int>(pieces.send.counts.size()) == group.size &&
+                    static_cast<int>(pieces.receive.counts.size()) == group.size,
+                "one count for each member");
+  return pieces;
+}
+
+}  // namespace
+
 ReduceMode parse_reduce_mode(std::string_view text) {
   if (text == "mpi") return ReduceMode::mpi;
   check_user(text == "ordered", "numerics.reduce = ", text, " is not one of mpi, ordered",
@@ -87,18 +110,11 @@ void MpiCollectives::all_to_all(const MeshDims& dims, DType dtype,
                                 std::span<const std::vector<std::int64_t>> send_counts,
                                 std::span<void* const> receive,
                                 std::span<const std::vector<std::int64_t>> receive_counts) {
-  TESSERA_CHECK(send.size() == 1 && receive.size() == 1 && send_counts.size() == 1 &&
-                    receive_counts.size() == 1,
-                "one entry for each local rank");
   const MpiGroup& group = impl_->group(dims);
-  const Blocks send_blocks = Blocks::adjacent(send_counts[0]);
-  const Blocks receive_blocks = Blocks::adjacent(receive_counts[0]);
-  TESSERA_CHECK(static_cast<int>(send_blocks.counts.size()) == group.size &&
-                    static_cast<int>(receive_blocks.counts.size()) == group.size,
-                "one count for each member");
-  const std::size_t bytes = bytes_for(send_blocks.total(), dtype);
+  const Pieces pieces = pieces_of(group, send, send_counts, receive, receive_counts);
+  const std::size_t bytes = bytes_for(pieces.send.total(), dtype);
   if (group.size == 1) return impl_->copy(receive[0], send[0], bytes);
-  impl_->all_to_all(group, dtype, send[0], send_blocks, receive[0], receive_blocks);
+  impl_->all_to_all(group, dtype, send[0], pieces.send, receive[0], pieces.receive);
   ledger().count(CollectiveKind::all_to_all, dims, {static_cast<std::int64_t>(bytes)});
 }
 
@@ -107,19 +123,12 @@ void MpiCollectives::neighbour_exchange(const MeshDims& dims, DType dtype,
                                         std::span<const std::vector<std::int64_t>> send_counts,
                                         std::span<void* const> receive,
                                         std::span<const std::vector<std::int64_t>> receive_counts) {
-  TESSERA_CHECK(send.size() == 1 && receive.size() == 1 && send_counts.size() == 1 &&
-                    receive_counts.size() == 1,
-                "one entry for each local rank");
   const MpiGroup& group = impl_->group(dims);
-  const Blocks send_blocks = Blocks::adjacent(send_counts[0]);
-  const Blocks receive_blocks = Blocks::adjacent(receive_counts[0]);
-  TESSERA_CHECK(static_cast<int>(send_blocks.counts.size()) == group.size &&
-                    static_cast<int>(receive_blocks.counts.size()) == group.size,
-                "one count for each member");
-  const std::size_t bytes = bytes_for(send_blocks.total(), dtype);
+  const Pieces pieces = pieces_of(group, send, send_counts, receive, receive_counts);
+  const std::size_t bytes = bytes_for(pieces.send.total(), dtype);
   if (group.size == 1) return impl_->copy(receive[0], send[0], bytes);
-  impl_->neighbour_exchange(group, dtype, send[0], send_blocks, receive[0], receive_blocks);
-  const std::int64_t own = send_blocks.counts[group.rank];
+  impl_->neighbour_exchange(group, dtype, send[0], pieces.send, receive[0], pieces.receive);
+  const std::int64_t own = pieces.send.counts[group.rank];
   ledger().count(CollectiveKind::neighbour_exchange, dims,
                  {static_cast<std::int64_t>(bytes - bytes_for(own, dtype))},
                  {std::ranges::count_if(send_counts[0], [](auto n) { return n > 0; }) - (own > 0)});
