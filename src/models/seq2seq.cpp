@@ -8,7 +8,6 @@
 #include "tessera/nn/cache.hpp"
 #include "tessera/nn/layers.hpp"
 #include "tessera/nn/weights.hpp"
-#include "tessera/ops/attention.hpp"
 #include "tessera/ops/dropout.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -37,13 +36,6 @@ constexpr double kPositionDeviation = 0.5;
 
 /// What the section `encode` keeps to tell source tokens from what is behind them.
 constexpr const char* kVisible = "source_visible";
-
-/// What `encode` kept under the open scopes.
-Tensor kept(Graph& graph, const std::string& name) {
-  const VariableSet& variables = graph.variables();
-  const TensorSpec spec = variables[variables.find(graph.scoped(name))].spec;
-  return nn::kept(graph, name, spec);
-}
 
 double rate_of(const replicate::Batch& batch, double dropout) {
   return batch.mode == replicate::Mode::train ? dropout : 0;
@@ -158,55 +150,38 @@ Tensor Seq2Seq::embed(Graph& graph, const Side& side, const replicate::Batch& ba
                           .batch_total = batch.total_rows});
 }
 
-Tensor Seq2Seq::projected(Tensor x, const char* name) const {
-  return nn::dense(x, {"d_model"}, {{"heads", config_.heads}, {"d_kv", config_.head_size()}},
-                   {.name = name, .bias = config_.bias});
-}
-
-Tensor Seq2Seq::mixed(Tensor x, Tensor memory, const Side& queries, const Side& keys,
-                      const replicate::Batch& batch) const {
-  ops::AttentionOptions options;
-  options.causal = keys.causal;
-  options.dropout = rate_of(batch, config_.dropout);
-  options.seed = batch.seed;
-  options.batch_total = batch.total_rows;
+nn::SelfAttentionOptions Seq2Seq::attention(const Side& queries, const Side& keys,
+                                            const replicate::Batch& batch) const {
+  nn::SelfAttentionOptions options{.heads = config_.heads,
+                                   .d_kv = config_.head_size(),
+                                   .bias = config_.bias,
+                                   .dropout = rate_of(batch, config_.dropout),
+                                   .seed = batch.seed,
+                                   .total_rows = batch.total_rows,
+                                   .output_gain = gain_of(queries),
+                                   .causal = keys.causal,
+                                   .caching = batch.caching};
+  if (batch.caching.is_step()) return options;
   options.query_segments = batch[queries.segments];
   options.key_segments = batch[keys.segments];
-  return ops::attention(projected(x, "query"), projected(memory, "key"), projected(memory, "value"),
-                        options);
-}
-
-Tensor Seq2Seq::mixed_so_far(Tensor x, const nn::Caching& caching) const {
-  const Tensor keys = nn::extend_cache("keys", projected(x, "key"), "memory", caching);
-  const Tensor values = nn::extend_cache("values", projected(x, "value"), "memory", caching);
-  const Tensor visible =
-      nn::visible_so_far(x.graph(), {"memory", caching.length}, nn::weight_dtype(x.dtype()));
-  return nn::attend(projected(x, "query"), keys, values, "memory", visible);
+  return options;
 }
 
 Tensor Seq2Seq::attend(Tensor x, const Read& memory, const Side& queries, const std::string& name,
                        const replicate::Batch& batch) const {
+  const Side source = Side::source();
   const Tensor before = normed(x, name + "_norm");
-  const Dim width{"d_model", config_.d_model};
   nn::Branch branch;
   {
-    Graph& graph = x.graph();
-    const Graph::Scope scope(graph, name);
-    Tensor sum;
+    const Graph::Scope scope(x.graph(), name);
     if (memory.visible)
-      sum = nn::attend(projected(before, "query"), kept(graph, "keys"), kept(graph, "values"),
-                       Side::source().length, memory.visible);
+      branch = nn::attention_to_kept(before, source.length, memory.visible, "d_model",
+                                     attention(queries, source, batch));
     else if (memory.whole)
-      sum = mixed(before, memory.whole, queries, Side::source(), batch);
-    else if (batch.caching.is_step())
-      sum = mixed_so_far(before, batch.caching);
+      branch =
+          nn::cross_attention(before, memory.whole, "d_model", attention(queries, source, batch));
     else
-      sum = mixed(before, before, queries, queries, batch);
-    branch.value =
-        nn::dense(sum, {"heads", "d_kv"}, {width}, {.name = "output", .gain = gain_of(queries)});
-    if (config_.bias)
-      branch.bias = nn::weight(graph, "output_bias", Shape{width}, x.dtype(),
-                               Initializer::constant(0), false);
+      branch = nn::self_attention(before, "d_model", attention(queries, queries, batch));
   }
   return nn::residual(x, branch,
                       {.dropout = rate_of(batch, config_.dropout),
@@ -285,7 +260,7 @@ Tensor Seq2Seq::loss(Graph& graph, const replicate::Batch& batch) {
 Tensor Seq2Seq::logits(Graph& graph, const replicate::Batch& batch) {
   Read memory;
   if (batch.caching.is_step())
-    memory.visible = kept(graph, kVisible);
+    memory.visible = nn::kept(graph, kVisible);
   else if (batch.inputs.contains("source"))
     memory.whole = encoder(graph, batch);
   else
@@ -307,8 +282,8 @@ void Seq2Seq::encode(Graph& graph, const replicate::Batch& batch) {
   for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
     const Graph::Scope block(graph, "layer_" + std::to_string(layer));
     const Graph::Scope part(graph, "cross_attention");
-    nn::keep("keys", projected(memory, "key"));
-    nn::keep("values", projected(memory, "value"));
+    nn::keep_memory(memory, "d_model",
+                    {.heads = config_.heads, .d_kv = config_.head_size(), .bias = config_.bias});
   }
 }
 

@@ -24,16 +24,23 @@ struct Projected {
   Tensor q, k, v;
 };
 
+Tensor project_query(Tensor x, const std::string& axis, const SelfAttentionOptions& options) {
+  return dense(x, {axis}, query_dims(options), {.name = "query", .bias = options.bias});
+}
+Tensor project_key(Tensor x, const std::string& axis, const SelfAttentionOptions& options) {
+  return dense(x, {axis}, {{"heads", options.heads}, {"d_kv", options.d_kv}},
+               {.name = "key", .bias = options.bias});
+}
+Tensor project_value(Tensor x, const std::string& axis, const SelfAttentionOptions& options) {
+  return dense(x, {axis}, {{"heads", options.heads}, {"d_kv", options.d_kv}},
+               {.name = "value", .bias = options.bias});
+}
+
 /// Variables query, key, value (and biases).
 Projected project(Tensor x, Tensor memory, const std::string& axis,
                   const SelfAttentionOptions& options) {
-  const Dim heads{"heads", options.heads}, depth{"d_kv", options.d_kv};
-  const auto dense_options = [&](const char* name) {
-    return DenseOptions{.name = name, .bias = options.bias};
-  };
-  return {dense(x, {axis}, query_dims(options), dense_options("query")),
-          dense(memory, {axis}, {heads, depth}, dense_options("key")),
-          dense(memory, {axis}, {heads, depth}, dense_options("value"))};
+  return {project_query(x, axis, options), project_key(memory, axis, options),
+          project_value(memory, axis, options)};
 }
 
 Tensor attend_to_all(const Projected& p, const SelfAttentionOptions& options) {
@@ -97,6 +104,19 @@ Branch cross_attention(Tensor x, Tensor memory, const std::string& axis,
     p.k = ops::rotary(p.k, memory.shape()[1].name);
   }
   return output(attend_to_all(p, options), axis_of(x, axis), options);
+}
+
+void keep_memory(Tensor memory, const std::string& axis, const SelfAttentionOptions& options) {
+  keep("key_cache", project_key(memory, axis, options));
+  keep("value_cache", project_value(memory, axis, options));
+}
+
+Branch attention_to_kept(Tensor x, const std::string& along, Tensor visible,
+                         const std::string& axis, const SelfAttentionOptions& options) {
+  Graph& graph = x.graph();
+  const Tensor mixed = attend(project_query(x, axis, options), kept(graph, "key_cache"),
+                              kept(graph, "value_cache"), along, visible);
+  return output(mixed, axis_of(x, axis), options);
 }
 
 Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOptions& options) {

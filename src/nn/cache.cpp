@@ -49,6 +49,14 @@ Tensor kept(Graph& graph, const std::string& name, const TensorSpec& spec) {
   return graph.variable(cache_variable(name, spec));
 }
 
+Tensor kept(Graph& graph, const std::string& name) {
+  const VariableSet& variables = graph.variables();
+  const int index = variables.find(graph.scoped(name));
+  TESSERA_CHECK(index >= 0, "no section keeps '", graph.scoped(name), "'");
+  const TensorSpec spec = variables[index].spec;
+  return kept(graph, name, spec);
+}
+
 void fill_cache(const std::string& name, Tensor x, const std::string& memory,
                 const Caching& caching) {
   const std::int64_t length = x.shape().size_of(memory);

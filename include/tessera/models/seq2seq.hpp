@@ -73,12 +73,8 @@ class Seq2Seq : public replicate::Model {
   Tensor normed(Tensor x, const std::string& name) const;
   Tensor positions(Graph& graph, const Side& side, const replicate::Batch& batch) const;
   Tensor embed(Graph& graph, const Side& side, const replicate::Batch& batch) const;
-  Tensor projected(Tensor x, const char* name) const;
-  /// Values that queries of x take from `memory`.
-  Tensor mixed(Tensor x, Tensor memory, const Side& queries, const Side& keys,
-               const replicate::Batch& batch) const;
-  /// The same of one position and all before it, by caches.
-  Tensor mixed_so_far(Tensor x, const nn::Caching& caching) const;
+  nn::SelfAttentionOptions attention(const Side& queries, const Side& keys,
+                                     const replicate::Batch& batch) const;
   /// x + attention to the source or, if none is given, to x itself.
   Tensor attend(Tensor x, const Read& memory, const Side& queries, const std::string& name,
                 const replicate::Batch& batch) const;

@@ -30,6 +30,8 @@ struct Caching {
 void keep(const std::string& name, Tensor x);
 /// What a section keeps as `name`.
 Tensor kept(Graph& graph, const std::string& name, const TensorSpec& spec);
+/// The same of a graph that was built before this one; Error if it keeps nothing of that name.
+Tensor kept(Graph& graph, const std::string& name);
 
 /// Keeps x [batch, memory, rest…] as the variable `name` under the open scopes, with the dim
 /// `memory` as long as the caching says and, if it has beams, repeated along "beam" behind batch.

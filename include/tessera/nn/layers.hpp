@@ -75,7 +75,7 @@ struct SelfAttentionOptions {
   Tensor relative_bias{};
   std::int64_t max_distance = 128;
   std::string keys = "auto";
-  Caching caching;
+  Caching caching{};
 };
 
 /// A weight [heads, (group,) buckets] for AttentionOptions::relative_bias, zero at first; heads and
@@ -90,6 +90,12 @@ Branch self_attention(Tensor x, const std::string& axis, const SelfAttentionOpti
 /// The same with keys and values of `memory` [batch, its length, axis], a dim with another name.
 Branch cross_attention(Tensor x, Tensor memory, const std::string& axis,
                        const SelfAttentionOptions& options);
+/// For decoding: keeps the keys and values of `memory` as key_cache and value_cache, ...
+void keep_memory(Tensor memory, const std::string& axis, const SelfAttentionOptions& options);
+/// ... and the attention of x [batch, (beam,) axis] to what was kept along the dim `along`, where
+/// `visible` [batch, along] is not 0.
+Branch attention_to_kept(Tensor x, const std::string& along, Tensor visible,
+                         const std::string& axis, const SelfAttentionOptions& options);
 
 /// x + dropout(branch.value + branch.bias).
 struct ResidualOptions {
