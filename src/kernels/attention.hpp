@@ -43,8 +43,8 @@ struct Attention {
   std::int64_t all_heads = 0, all_group = 0, all_queries = 0, all_keys = 0;
 
   /// Distances of neighbouring rows of q and of k, in elements.
-  std::int64_t query_row() const { return size.heads * size.group * size.depth; }
-  std::int64_t key_row() const { return size.heads * size.depth; }
+  TESSERA_FUNCTION std::int64_t query_row() const { return size.heads * size.group * size.depth; }
+  TESSERA_FUNCTION std::int64_t key_row() const { return size.heads * size.depth; }
 };
 
 /// Reads a call whose inputs from `first` on are q, k and v, and from `masks` on the segments and
