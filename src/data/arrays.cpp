@@ -83,11 +83,7 @@ class ArraySamples final : public Samples {
     return size;
   }
   std::string unit() const override { return "samples"; }
-  std::int64_t targets_per_sample() const override {
-    for (const Field& field : fields_)
-      if (field.name == "weights") return field.spec.shape.size();
-    return 1;
-  }
+  std::int64_t targets_per_sample() const override { return weights_of(fields_); }
 
  private:
   static std::vector<Order::Stream> counted(const std::vector<Rows>& streams) {

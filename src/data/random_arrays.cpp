@@ -30,11 +30,7 @@ class RandomArrays final : public Samples {
   }
   std::int64_t size() const override { return count_; }
   std::string unit() const override { return "samples"; }
-  std::int64_t targets_per_sample() const override {
-    for (const Field& field : fields_)
-      if (field.name == "weights") return field.spec.shape.size();
-    return 1;
-  }
+  std::int64_t targets_per_sample() const override { return weights_of(fields_); }
 
  private:
   void fill(const Field& field, std::int64_t sample, const Part& part) const {

@@ -5,6 +5,12 @@
 
 namespace tessera::data {
 
+std::int64_t weights_of(const std::vector<Field>& fields) {
+  for (const Field& field : fields)
+    if (field.name == "weights") return field.spec.shape.size();
+  return 1;
+}
+
 std::size_t field_index(const Samples& samples, const std::string& name) {
   const auto& fields = samples.fields();
   for (std::size_t i = 0; i < fields.size(); ++i)

@@ -26,6 +26,15 @@ struct CopyBox {
   }
 };
 
+/// Strides of a dense tile.
+inline void row_major(const Tile& tile, std::int64_t (&strides)[kMaxRank]) {
+  std::int64_t stride = 1;
+  for (int d = tile.rank - 1; d >= 0; --d) {
+    strides[d] = stride;
+    stride *= tile.extent[d];
+  }
+}
+
 CopyBox merge_box(int rank, const std::int64_t* extents, const std::int64_t* to_strides,
                   const std::int64_t* from_strides);
 

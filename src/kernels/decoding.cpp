@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/box.hpp"
 #include "kernels/builtin.hpp"
 #include "kernels/feeds.hpp"
 #include "tessera/base/error.hpp"
@@ -12,14 +13,6 @@
 // write_at: what keeps keys and values of earlier positions.
 namespace tessera::kernels {
 namespace {
-
-void row_major(const Tile& tile, std::int64_t (&strides)[kMaxRank]) {
-  std::int64_t stride = 1;
-  for (int d = tile.rank - 1; d >= 0; --d) {
-    strides[d] = stride;
-    stride *= tile.extent[d];
-  }
-}
 
 void copy_tile(const device::Exec& exec, const Tile& from, const Tile& to) {
   if (from.data == to.data || to.size() == 0) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
+#include "kernels/box.hpp"
 #include "kernels/builtin.hpp"
 #include "kernels/feeds.hpp"
 #include "tessera/base/error.hpp"
@@ -9,14 +10,6 @@
 // select: copies of boxes between tiles, placed by global indices.
 namespace tessera::kernels {
 namespace {
-
-void row_major(const Tile& tile, std::int64_t (&strides)[kMaxRank]) {
-  std::int64_t stride = 1;
-  for (int d = tile.rank - 1; d >= 0; --d) {
-    strides[d] = stride;
-    stride *= tile.extent[d];
-  }
-}
 
 void zero(const device::Exec& exec, const Tile& y) {
   set_zero(exec, y.data, static_cast<std::size_t>(y.size()) * bytes_of(y.dtype));

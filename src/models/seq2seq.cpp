@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/feed_forward_kind.hpp"
+#include "models/block_keys.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/nn/cache.hpp"
 #include "tessera/nn/layers.hpp"
@@ -46,35 +46,13 @@ double rate_of(const replicate::Batch& batch, double dropout) {
 void Seq2Seq::describe(config::Schema& schema) {
   constexpr double kHuge = 1e15;
   Seq2SeqConfig& c = config_;
+  describe_blocks(schema, c, {"learned", "sinusoid", "none"});
   schema.add("model.layers", c.layers, "blocks of the decoder").range(1, 100000);
   schema.add("model.encoder_layers", c.encoder_layers, "blocks of the encoder; 0: model.layers")
       .range(0, 100000);
-  schema.add("model.d_model", c.d_model, "width of the residual stream").range(1, kHuge);
-  schema.add("model.d_ff", c.d_ff, "hidden width of the feed-forward layers").range(1, kHuge);
   schema.add("model.heads", c.heads, "attention heads").range(1, kHuge);
-  schema.add("model.d_kv", c.d_kv, "size of a head; 0: d_model / heads").range(0, kHuge);
   schema.add("model.vocab", c.vocab, "size of the vocabulary of source and target")
       .range(2, 2147483647.0);
-  schema.add("model.max_length", c.max_length, "longest sequence, size of the table of positions")
-      .range(1, kHuge);
-  schema.add("model.norm", c.norm, "norm before each part").choices({"layer", "rms"});
-  schema
-      .add("model.activation", c.activation,
-           "of the feed-forward layers; gelu is exact (erf), the ...glu forms are gated")
-      .choices(feed_forward_names());
-  schema.add("model.positions", c.positions, "how positions enter")
-      .choices({"learned", "sinusoid", "none"});
-  schema.add("model.tied", c.tied, "use the embedding table as the output projection");
-  schema.add("model.bias", c.bias, "biases in projections and layer norms");
-  schema
-      .add("model.dropout", c.dropout,
-           "dropout of embeddings, attention probabilities and each part's result")
-      .range(0, 0.999);
-  schema
-      .add("model.label_smoothing", c.label_smoothing,
-           "share of the target spread over the vocabulary")
-      .range(0, 0.999);
-  schema.add("model.epsilon", c.epsilon, "added to the variance in norms").range(0, 1);
 }
 
 void Seq2Seq::validate() const {

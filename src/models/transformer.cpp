@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/feed_forward_kind.hpp"
+#include "models/block_keys.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/nn/layers.hpp"
 #include "tessera/nn/weights.hpp"
@@ -27,25 +27,14 @@ constexpr double kEmbeddingDeviation = 0.02;
 void Transformer::describe(config::Schema& schema) {
   constexpr double kHuge = 1e15;
   TransformerConfig& c = config_;
+  describe_blocks(schema, c, {"learned", "sinusoid", "rotary", "relative", "none"});
   schema.add("model.layers", c.layers, "number of blocks").range(0, 100000);
-  schema.add("model.d_model", c.d_model, "width of the residual stream").range(1, kHuge);
-  schema.add("model.d_ff", c.d_ff, "hidden width of the feed-forward layers").range(1, kHuge);
   schema.add("model.heads", c.heads, "attention heads").range(1, kHuge);
   schema
       .add("model.kv_heads", c.kv_heads,
            "key and value heads, each shared by heads / kv_heads queries; 0: heads")
       .range(0, kHuge);
-  schema.add("model.d_kv", c.d_kv, "size of a head; 0: d_model / heads").range(0, kHuge);
   schema.add("model.vocab", c.vocab, "size of the vocabulary").range(1, 2147483647.0);
-  schema.add("model.max_length", c.max_length, "longest sequence, size of the table of positions")
-      .range(1, kHuge);
-  schema.add("model.norm", c.norm, "norm before each part").choices({"layer", "rms"});
-  schema
-      .add("model.activation", c.activation,
-           "of the feed-forward layers; gelu is exact (erf), the ...glu forms are gated")
-      .choices(feed_forward_names());
-  schema.add("model.positions", c.positions, "how positions enter")
-      .choices({"learned", "sinusoid", "rotary", "relative", "none"});
   schema
       .add("model.relative_buckets", c.relative_buckets,
            "positions = relative: biases of a head by distance, half of them for one distance each")
@@ -63,19 +52,8 @@ void Transformer::describe(config::Schema& schema) {
            "how keys come to queries if the layout cuts length: whole to every rank, or past all "
            "ranks in a ring, which takes less memory; auto gathers on up to 4 ranks")
       .choices({"auto", "gather", "ring"});
-  schema.add("model.tied", c.tied, "use the embedding table as the output projection");
-  schema.add("model.bias", c.bias, "biases in projections and layer norms");
-  schema
-      .add("model.dropout", c.dropout,
-           "dropout of embeddings, attention probabilities and each part's result")
-      .range(0, 0.999);
-  schema
-      .add("model.label_smoothing", c.label_smoothing,
-           "share of the target spread over the vocabulary")
-      .range(0, 0.999);
   schema.add("model.z_loss", c.z_loss, "factor of the squared log-sum-exp in the loss")
       .range(0, 1000);
-  schema.add("model.epsilon", c.epsilon, "added to the variance in norms").range(0, 1);
   nn::describe(schema, c.moe);
 }
 

@@ -57,6 +57,8 @@ class Samples {
   virtual std::int64_t targets_per_sample() const = 0;
 };
 
+/// Elements of the field "weights": what a sample of arrays counts for at most; 1 without it.
+std::int64_t weights_of(const std::vector<Field>& fields);
 /// Index of a field; Error if there is none of that name.
 std::size_t field_index(const Samples& samples, const std::string& name);
 

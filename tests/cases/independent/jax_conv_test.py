@@ -3,26 +3,16 @@
 JAX that shares nothing with Tessera but the checkpoint, with the picture whole and cut over rows
 and columns. CPU, float64."""
 
-import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-try:
-    import h5py
-    import jax
-    import numpy as np
-except ImportError as error:
-    print(f"SKIPPED: {error}; tests/requirements.txt names what this test needs")
-    sys.exit(77)
-jax.config.update("jax_platforms", "cpu")
-jax.config.update("jax_enable_x64", True)
-import jax.numpy as jnp  # noqa: E402
+from runs_beside_jax import train, variables  # first: it skips without JAX
 
-TESSERA = os.environ["TESSERA"]
-MPIEXEC = os.environ.get("MPIEXEC", "mpiexec")
+import h5py
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 SAMPLES, HEIGHT, WIDTH, CHANNELS, CLASSES, STAGES, LR = 6, 11, 9, 2, 5, 2, 0.25
 DECK = f"""
 [model]
@@ -52,16 +42,6 @@ rules = batch:batch, height:rows, width:cols
 """
 
 
-def variables(path):
-    found = {}
-    with h5py.File(path) as file:
-        def keep(name, item):
-            if isinstance(item, h5py.Dataset):
-                found[name] = jnp.asarray(item[()], jnp.float64)
-        file["variables"].visititems(keep)
-    return found
-
-
 def forward(w, images):
     """Logits, and the batch statistics that were met on the way."""
     x, statistics = images, {}
@@ -84,19 +64,9 @@ def loss(w, images, labels):
     return -jnp.take_along_axis(jax.nn.log_softmax(logits, -1), labels[:, None], -1).mean()
 
 
-def run(place, name, ranks, *settings):
-    command = [MPIEXEC, "-n", str(ranks), TESSERA, "train", "deck.ini", f"--run.dir={name}"]
-    subprocess.run([*command, *settings], cwd=place, check=True, stdout=subprocess.PIPE)
-    newest = max((place / name / "checkpoints").glob("step_*.h5"))
-    metrics = place / name / "metrics.jsonl"
-    text = metrics.read_text() if metrics.exists() else ""
-    lines = [json.loads(line) for line in text.splitlines()]
-    return newest, [line for line in lines if "loss" in line]
-
-
 def check_step(place, mesh, ranks, images, labels):
-    first, _ = run(place, f"first{mesh}", ranks, f"--mesh.shape={mesh}", "--train.steps=0")
-    after, lines = run(place, f"step{mesh}", ranks, f"--mesh.shape={mesh}")
+    first, _ = train(place, f"first{mesh}", ranks, f"--mesh.shape={mesh}", "--train.steps=0")
+    after, lines = train(place, f"step{mesh}", ranks, f"--mesh.shape={mesh}")
     w, found = variables(first), variables(after)
     expected, slopes = jax.value_and_grad(loss)(w, images, labels)
     logits, statistics = forward(w, images)

@@ -8,15 +8,11 @@ usage: jax_ops_test.py CONV_PROBE
 import subprocess
 import sys
 
-try:
-    import jax
-    import numpy as np
-except ImportError as error:
-    print(f"SKIPPED: {error}; tests/requirements.txt names what this test needs")
-    sys.exit(77)
-jax.config.update("jax_platforms", "cpu")
-jax.config.update("jax_enable_x64", True)
-import jax.numpy as jnp  # noqa: E402
+import runs_beside_jax  # noqa: F401  first: it skips without JAX, and sets it up
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 # kind, batch, groups, in, out, [(size, taps, stride, dilation, before, after)]
 CASES = [

@@ -2,26 +2,16 @@
 """Loss and one SGD step of the Transformer, plain and with experts, against a program in JAX that shares nothing with
 Tessera but the checkpoint, which it reads with h5py. CPU, float64."""
 
-import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-try:
-    import h5py
-    import jax
-    import numpy as np
-except ImportError as error:
-    print(f"SKIPPED: {error}; tests/requirements.txt names what this test needs")
-    sys.exit(77)
-jax.config.update("jax_platforms", "cpu")
-jax.config.update("jax_enable_x64", True)
-import jax.numpy as jnp  # noqa: E402
+from runs_beside_jax import train, variables  # first: it skips without JAX
 
-TESSERA = os.environ["TESSERA"]
-MPIEXEC = os.environ.get("MPIEXEC", "mpiexec")
+import h5py
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 BATCH, LENGTH, VOCAB, LAYERS, HEADS, D_KV, LR = 4, 9, 23, 2, 3, 4, 0.5
 DECK = f"""
 [model]
@@ -60,16 +50,6 @@ EXPERT_KEYS = [
     f"--model.moe.z_loss={Z_LOSS}", "--model.moe.capacity=0.5", "--model.moe.every=2",
     "--layout.rules=batch:batch, vocab:model, d_ff:model, heads:model, experts:batch",
 ]
-
-
-def weights(path):
-    found = {}
-    with h5py.File(path) as file:
-        def keep(name, item):
-            if isinstance(item, h5py.Dataset):
-                found[name] = item[()]
-        file["variables"].visititems(keep)
-    return {name: jnp.asarray(value, jnp.float64) for name, value in found.items()}
 
 
 def norm(x, scope, w):
@@ -156,16 +136,6 @@ def loss(w, tokens, targets, choices=0):
     return gates - chosen.mean()
 
 
-def run(place, name, ranks, *settings):
-    command = [MPIEXEC, "-n", str(ranks), TESSERA, "train", "deck.ini", f"--run.dir={name}"]
-    subprocess.run([*command, *settings], cwd=place, check=True, stdout=subprocess.PIPE)
-    newest = max((place / name / "checkpoints").glob("step_*.h5"))
-    metrics = place / name / "metrics.jsonl"
-    text = metrics.read_text() if metrics.exists() else ""
-    lines = [json.loads(line) for line in text.splitlines()]
-    return newest, [line["loss"] for line in lines if "loss" in line]
-
-
 def main():
     with tempfile.TemporaryDirectory(prefix="tessera_jax_") as folder:
         place = pathlib.Path(folder)
@@ -191,14 +161,14 @@ def main():
             elif choices > 0:
                 settings += [*EXPERT_KEYS, f"--model.moe.choices={choices}"]
             name = f"{mesh}_{choices}_{len(settings)}"
-            first, _ = run(place, f"first{name}", ranks, *settings, "--train.steps=0")
-            after, losses = run(place, f"step{name}", ranks, *settings)
-            w = weights(first)
+            first, _ = train(place, f"first{name}", ranks, *settings, "--train.steps=0")
+            after, lines = train(place, f"step{name}", ranks, *settings)
+            w = variables(first)
             expected, slopes = jax.value_and_grad(loss)(w, tokens, targets, choices)
-            error = abs(losses[0] - float(expected)) / float(expected)
-            assert error < 1e-12, f"{mesh}: loss {losses[0]} for {float(expected)}"
+            got = lines[0]["loss"]
+            assert abs(got - float(expected)) / float(expected) < 1e-12, f"{mesh}: loss {got} for {float(expected)}"
             worst = 0.0
-            found = weights(after)
+            found = variables(after)
             assert found.keys() == w.keys()
             for name, value in w.items():
                 wanted = value - LR * slopes[name]
@@ -207,7 +177,7 @@ def main():
                 # A bias of all keys shifts all scores of a query alike: its gradient is zero.
                 assert moved > 1e-9 or name.endswith("key_bias"), f"{name} has no gradient to check"
             assert worst < 1e-12, f"{mesh}: weights differ by {worst}"
-            print(f"{mesh}, {choices} experts: loss {losses[0]:.12f}, weights after a step within {worst:.1e}")
+            print(f"{mesh}, {choices} experts: loss {got:.12f}, weights after a step within {worst:.1e}")
 
 
 if __name__ == "__main__":

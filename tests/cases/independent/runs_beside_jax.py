@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests against programs in JAX share: JAX in float64 on the CPU, a training run, and its
+checkpoint read with h5py. Without the packages the test that imports this is skipped."""
+
+import json
+import os
+import subprocess
+import sys
+
+try:
+    import h5py
+    import jax
+except ImportError as error:
+    print(f"SKIPPED: {error}; tests/requirements.txt names what this test needs")
+    sys.exit(77)
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_enable_x64", True)
+import jax.numpy as jnp  # noqa: E402
+
+
+def variables(path):
+    """All variables of a checkpoint by name."""
+    found = {}
+    with h5py.File(path) as file:
+        def keep(name, item):
+            if isinstance(item, h5py.Dataset):
+                found[name] = jnp.asarray(item[()], jnp.float64)
+        file["variables"].visititems(keep)
+    return found
+
+
+def train(place, name, ranks, *settings):
+    """Trains place/deck.ini; its newest checkpoint, and its metrics with a loss."""
+    command = [os.environ.get("MPIEXEC", "mpiexec"), "-n", str(ranks), os.environ["TESSERA"],
+               "train", "deck.ini", f"--run.dir={name}"]
+    subprocess.run([*command, *settings], cwd=place, check=True, stdout=subprocess.PIPE)
+    newest = max((place / name / "checkpoints").glob("step_*.h5"))
+    metrics = place / name / "metrics.jsonl"
+    text = metrics.read_text() if metrics.exists() else ""
+    lines = [json.loads(line) for line in text.splitlines()]
+    return newest, [line for line in lines if "loss" in line]
