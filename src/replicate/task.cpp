@@ -63,8 +63,7 @@ std::vector<std::string> trainable_weights(const VariableSet& variables) {
 
 /// Puts the gradient of one weight into its gradient variable.
 void keep_gradient(Graph& graph, const std::string& weight, Tensor gradient, bool first) {
-  // A copy: declaring another variable may move those that are there.
-  const Variable of = graph.variables()[graph.variables().find(weight)];
+  const Variable& of = graph.variables()[graph.variables().find(weight)];
   check_user(static_cast<bool>(gradient), "the loss does not depend on weight '", weight,
              "'; remove it from the model or freeze it (optim.freeze)");
   Variable variable;

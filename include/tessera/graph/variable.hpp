@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -66,7 +67,7 @@ class VariableSet {
   std::int64_t parameters() const;
 
  private:
-  std::vector<Variable> variables_;
+  std::deque<Variable> variables_;  // references stay valid while variables are declared
   std::map<std::string, int> index_;
 };
 
