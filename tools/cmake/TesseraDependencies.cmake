@@ -63,6 +63,8 @@ if(NOT TARGET tessera_mpi)
   target_link_libraries(tessera_kokkos INTERFACE Kokkos::kokkos)
   if("CUDA" IN_LIST Kokkos_DEVICES)
     target_link_libraries(tessera_kokkos INTERFACE CUDA::cublas)
+    # Kokkos's own launcher turns compilations over to nvcc; it doesn't know them behind another one.
+    set(CMAKE_CXX_COMPILER_LAUNCHER "")
   endif()
 
   if(TESSERA_ONEDNN)
