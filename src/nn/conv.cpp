@@ -3,11 +3,15 @@
 
 #include <algorithm>
 
+#include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
 #include "tessera/nn/weights.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/embedding.hpp"
 #include "tessera/ops/group_norm.hpp"
 #include "tessera/ops/pointwise.hpp"
 #include "tessera/ops/reduce.hpp"
+#include "tessera/ops/shape_ops.hpp"
 
 namespace tessera::nn {
 
@@ -22,7 +26,9 @@ Tensor conv(Tensor x, const std::vector<std::string>& space, const std::string& 
   filter.push_back(x.shape()[x.shape().index_of(channels)]);
   const Initializer initializer = fan_in_normal(filter, options.gain);
   filter.push_back(fresh);
-  const Tensor w = weight(x.graph(), options.name, Shape(filter), x.dtype(), initializer);
+  const Tensor w =
+      spectral_norm(weight(x.graph(), options.name, Shape(filter), x.dtype(), initializer),
+                    {fresh.name}, options.name, options.spectral);
   const Tensor y = ops::conv(x, ops::cast(w, x.dtype()), std::move(dims), options.padding);
   if (!options.bias && options.activation == Activation::none) return y;
   std::vector<Tensor> inputs{y};
@@ -56,6 +62,16 @@ void move_towards(Graph& graph, const std::string& name, Tensor old, Tensor now,
                ops::add(ops::multiply(old, keep), ops::multiply(mean, 1 - keep)));
 }
 
+/// A scale or bias [channels], or [labels' dims…, channels] by the rows' classes.
+Tensor affine(Tensor x, const std::string& name, const Shape& line, const BatchNormOptions& options,
+              double first) {
+  const auto declared = [&](const Shape& shape) {
+    return weight(x.graph(), name, shape, x.dtype(), Initializer::constant(first), false);
+  };
+  if (!options.labels) return declared(line);
+  return ops::embedding(declared(Shape{{"classes", options.classes}, line[0]}), options.labels);
+}
+
 }  // namespace
 
 Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions& options,
@@ -63,9 +79,9 @@ Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions&
   Graph& graph = x.graph();
   const Graph::Scope scope(graph, options.name);
   const Shape line{x.shape()[x.shape().index_of(channels)]};
-  const Tensor scale = weight(graph, "scale", line, x.dtype(), Initializer::constant(1), false);
-  const Tensor bias = weight(graph, "bias", line, x.dtype(), Initializer::constant(0), false);
-  const DType dtype = scale.dtype();
+  const Tensor scale = affine(x, "scale", line, options, 1);
+  const Tensor bias = affine(x, "bias", line, options, 0);
+  const DType dtype = weight_dtype(x.dtype());
   const Tensor mean = running(graph, "running_mean", line, dtype, 0);
   const Tensor variance = running(graph, "running_variance", line, dtype, 1);
   if (!options.training) {
@@ -81,10 +97,31 @@ Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions&
   for (const auto& dim : x.shape())
     if (dim.name != channels && std::find(kept.begin(), kept.end(), dim.name) == kept.end())
       over.push_back(dim.name);
-  const auto normal = ops::group_norm(x, over, {channels}, scale, bias, options.epsilon);
-  move_towards(graph, "running_mean", mean, normal.mean, options.momentum);
-  move_towards(graph, "running_variance", variance, normal.variance, options.momentum);
-  return normal.value;
+  const bool by_class = static_cast<bool>(options.labels);
+  const auto normal = ops::group_norm(x, over, {channels}, by_class ? Tensor() : scale,
+                                      by_class ? Tensor() : bias, options.epsilon);
+  if (options.moving) {
+    move_towards(graph, "running_mean", mean, normal.mean, options.momentum);
+    move_towards(graph, "running_variance", variance, normal.variance, options.momentum);
+  }
+  if (!by_class) return normal.value;
+  return ops::pointwise1({normal.value, scale, bias},
+                         [](std::span<const ops::Value> in) { return in[0] * in[1] + in[2]; },
+                         {.shape = x.shape(), .dtypes = {x.dtype()}, .name = "by_class"});
+}
+
+Tensor upsample(Tensor x, const std::vector<std::string>& space, std::int64_t factor) {
+  std::vector<Dim> repeated, enlarged;
+  for (const auto& dim : x.shape()) {
+    repeated.push_back(dim);
+    enlarged.push_back(dim);
+    if (std::find(space.begin(), space.end(), dim.name) == space.end()) continue;
+    repeated.push_back({"repeated_" + dim.name, factor});
+    enlarged.back().size *= factor;
+  }
+  check_user(repeated.size() == enlarged.size() + space.size(), "upsample of '", x.name(), "' ",
+             x.shape().to_string(), ": it lacks one of ", join(space, ", "));
+  return ops::reshape(ops::broadcast(x, Shape(std::move(repeated))), Shape(std::move(enlarged)));
 }
 
 }  // namespace tessera::nn

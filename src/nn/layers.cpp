@@ -41,8 +41,11 @@ Tensor project(Tensor x, const std::vector<std::string>& summed, const std::vect
   outer.insert(outer.end(), inner.begin(), inner.end());
   outer.insert(outer.end(), fresh.begin(), fresh.end());
   kept.insert(kept.end(), fresh.begin(), fresh.end());
-  const Tensor w =
-      weight(x.graph(), options.name, Shape(outer), x.dtype(), fan_in_normal(inner, options.gain));
+  std::vector<std::string> results;
+  for (const auto& dim : fresh) results.push_back(dim.name);
+  const Tensor w = spectral_norm(
+      weight(x.graph(), options.name, Shape(outer), x.dtype(), fan_in_normal(inner, options.gain)),
+      results, options.name, options.spectral);
   return ops::einsum({x, ops::cast(w, x.dtype())}, Shape(kept));
 }
 

@@ -19,6 +19,8 @@ struct ConvOptions {
   bool bias = false;
   Activation activation = Activation::none;
   double gain = 1;  ///< see fan_in_normal
+  /// Of the filter, with the channels out as its result.
+  Spectral spectral = Spectral::none;
 };
 
 /// activation(conv(x) + b) over the dims `space` of x [batch…, space…, channels]: from its dim
@@ -32,6 +34,13 @@ struct BatchNormOptions {
   /// Share of the running statistics that a step keeps.
   double momentum = 0.9;
   bool training = true;  ///< else with the running statistics
+  /// In training: the running statistics move. Not where a net only serves to train another one.
+  bool moving = true;
+  /// Conditional batch norm (Dumoulin et al., "A Learned Representation For Artistic Style", 2017):
+  /// each row has the scale and bias of its class, i32 [some of x's dims] below `classes`, out of
+  /// tables [classes, channels]. Empty: one scale and bias [channels] for all.
+  Tensor labels = {};
+  std::int64_t classes = 0;
 };
 
 /// Batch norm with scale and bias over all dims of x but `channels` and `kept` (a dim of replicas
@@ -40,5 +49,9 @@ struct BatchNormOptions {
 /// move towards this section's statistics, so with micro-batches towards the last one's.
 Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions& options,
                   const std::vector<std::string>& kept = {});
+
+/// Each element `factor` times along each of the dims `space`: the picture enlarged, its pixels
+/// repeated. Any dim may be cut.
+Tensor upsample(Tensor x, const std::vector<std::string>& space, std::int64_t factor = 2);
 
 }  // namespace tessera::nn

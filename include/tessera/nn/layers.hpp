@@ -7,6 +7,7 @@
 
 #include "tessera/graph/graph.hpp"
 #include "tessera/nn/cache.hpp"
+#include "tessera/nn/spectral_norm.hpp"
 #include "tessera/ops/pointwise.hpp"
 
 namespace tessera::nn {
@@ -24,6 +25,7 @@ struct DenseOptions {
   double gain = 1;  ///< see fan_in_normal
   /// Dims of x that weight and bias have first and the result keeps: one projection for each.
   std::vector<std::string> experts = {};
+  Spectral spectral = Spectral::none;  ///< of W, with all new dims as its result
 };
 
 /// activation(x W + b): sums over the dims `summed` of x (which W has, too) and gives `fresh` new
