@@ -86,6 +86,12 @@ Tensor Graph::feed(const std::string& name, DType dtype) {
 Tensor Graph::variable(Variable variable) {
   variable.name = scoped(variable.name);
   const std::string name = variable.name;
+  if (copy_.size() > 0 && variable.kind == Variable::Kind::weight) {
+    variable.kind = Variable::Kind::state;
+    variable.of = name.substr(0, static_cast<std::size_t>(copy_.begin)) +
+                  name.substr(static_cast<std::size_t>(copy_.end));
+    variable.drawn_as = variable.of;
+  }
   variables_->declare(std::move(variable));
   return read(name);
 }
@@ -133,6 +139,16 @@ Graph::Scope::Scope(Graph& graph, const std::string& name)
 
 Graph::Scope::~Scope() {
   graph_.scope_.resize(length_);
+}
+
+Graph::Copy::Copy(Graph& graph, const std::string& name)
+    : graph_(graph), outer_(graph.copy_), scope_(graph, name) {
+  const auto end = static_cast<std::int64_t>(graph.scope_.size());
+  graph.copy_ = {end - static_cast<std::int64_t>(name.size()) - 1, end};
+}
+
+Graph::Copy::~Copy() {
+  graph_.copy_ = outer_;
 }
 
 Graph::Region::Region(Graph& graph, const std::string& name)

@@ -5,6 +5,7 @@
 
 #include "optim/rules.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/reduce.hpp"
 
@@ -41,14 +42,6 @@ ops::Value averaged(const OptimConfig& config, ops::Value average, ops::Value be
 }
 
 namespace {
-
-/// The trainable weights, in the order of their declaration.
-std::vector<Variable> trainable_weights(const VariableSet& variables) {
-  std::vector<Variable> weights;
-  for (const auto& variable : variables)
-    if (variable.kind == Variable::Kind::weight && variable.trainable) weights.push_back(variable);
-  return weights;
-}
 
 /// A scalar function of the step, computed in f64 and kept in `dtype`: 1 - 0.999^step in f32 would
 /// lose four digits at the first steps.
@@ -111,8 +104,22 @@ void declare_average(Graph& graph, const Variable& weight) {
 
 }  // namespace
 
-void build_update(Graph& graph, const OptimConfig& config) {
-  const auto weights = trainable_weights(graph.variables());
+std::vector<std::string> trainable_weights(const VariableSet& variables,
+                                           const std::vector<std::string>& patterns) {
+  std::vector<std::string> names;
+  for (const auto& variable : variables)
+    if (variable.kind == Variable::Kind::weight && variable.trainable &&
+        std::any_of(patterns.begin(), patterns.end(),
+                    [&](const auto& pattern) { return matches_pattern(pattern, variable.name); }))
+      names.push_back(variable.name);
+  return names;
+}
+
+void build_update(Graph& graph, const OptimConfig& config,
+                  const std::vector<std::string>& patterns) {
+  std::vector<Variable> weights;
+  for (const auto& name : trainable_weights(graph.variables(), patterns))
+    weights.push_back(graph.variables()[graph.variables().find(name)]);
   check_user(!weights.empty(),
              "optim.freeze leaves no weight to train; drop the pattern that matches everything");
   std::vector<Tensor> gradients;

@@ -25,6 +25,8 @@ void add_metric(Graph& graph, const std::string& name, Tensor sum) {
   graph.fetch(kMetricPrefix + name, sum);
 }
 
+void Model::finish(Graph&) {}
+
 Tensor Model::logits(Graph&, const Batch&) {
   return {};
 }

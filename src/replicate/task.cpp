@@ -2,6 +2,7 @@
 #include "tessera/replicate/task.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
@@ -38,8 +39,15 @@ Batch make_batch(Graph& graph, const std::vector<InputSpec>& inputs, const TaskC
   return batch;
 }
 
-/// Marks weights that optim.freeze matches; a pattern that matches none is an error.
+/// Marks the weights known so far that optim.freeze matches.
 void freeze(VariableSet& variables, const optim::OptimConfig& optim) {
+  for (int i = 0; i < variables.size(); ++i)
+    if (variables[i].kind == Variable::Kind::weight && optim.is_frozen(variables[i].name))
+      variables[i].trainable = false;
+}
+
+/// UserError if a pattern of optim.freeze matches no weight.
+void check_freeze(const VariableSet& variables, const optim::OptimConfig& optim) {
   std::vector<std::string> names;
   for (const auto& variable : variables)
     if (variable.kind == Variable::Kind::weight) names.push_back(variable.name);
@@ -48,17 +56,6 @@ void freeze(VariableSet& variables, const optim::OptimConfig& optim) {
                            [&](const auto& name) { return matches_pattern(pattern, name); }),
                "optim.freeze: no weight matches '", pattern, "'", did_you_mean(pattern, names),
                "; the weights are ", join(names, ", "));
-  for (int i = 0; i < variables.size(); ++i)
-    if (variables[i].kind == Variable::Kind::weight && optim.is_frozen(variables[i].name))
-      variables[i].trainable = false;
-}
-
-std::vector<std::string> trainable_weights(const VariableSet& variables) {
-  std::vector<std::string> names;
-  for (const auto& variable : variables)
-    if (variable.kind == Variable::Kind::weight && variable.trainable)
-      names.push_back(variable.name);
-  return names;
 }
 
 /// Puts the gradient of one weight into its gradient variable.
@@ -85,9 +82,11 @@ Task::Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& conf
   check(model_, config_);
   if (config_.decode.length == 0) config_.decode.length = config_.length;
   if (config_.decode.source_length == 0) config_.decode.source_length = config_.length;
-  build_micro("micro", true);
-  if (config_.micro_batches > 1) build_micro("micro_next", false);
-  build_update();
+  add_phases();
+  for (const auto& phase : phases_) build_phase(phase);
+  check_freeze(variables_, optim_);
+  check_phases();
+  build_finish();
   build_eval();
   if (config_.decode.rows > 0) build_decoding();
 }
@@ -99,34 +98,76 @@ std::vector<const Graph*> Task::graphs() const {
 }
 
 std::vector<SectionCount> Task::step_sections() const {
-  std::vector<SectionCount> sections{{"micro", 1}};
-  if (config_.micro_batches > 1) sections.push_back({"micro_next", config_.micro_batches - 1});
-  sections.push_back({"update", 1});
+  std::vector<SectionCount> sections;
+  for (const auto& [phase, optim] : phases_) {
+    sections.push_back({phase.section("micro"), phase.runs});
+    if (config_.micro_batches > 1)
+      sections.push_back({phase.section("micro_next"), phase.runs * (config_.micro_batches - 1)});
+    sections.push_back({phase.section("update"), phase.runs});
+  }
+  if (has_finish_) sections.push_back({"finish", 1});
   return sections;
 }
 
-void Task::build_micro(const std::string& section, bool first) {
-  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>(section, variables_));
+void Task::add_phases() {
+  for (const auto& phase : model_.phases()) {
+    optim::OptimConfig optim = optim_;
+    if (phase.adjust) phase.adjust(optim);
+    optim.validate();
+    TESSERA_CHECK(phase.runs >= 1, "phase '", phase.name, "' runs ", phase.runs, " times");
+    phases_.push_back({phase, optim});
+  }
+  TESSERA_CHECK(!phases_.empty() && phases_.front().phase.fresh_batch,
+                "the first phase of a step takes a batch");
+}
+
+void Task::build_phase(const PhaseUpdate& update) {
+  build_micro(update, "micro");
+  if (config_.micro_batches > 1) build_micro(update, "micro_next");
+  Graph& graph =
+      *graphs_.emplace_back(std::make_unique<Graph>(update.phase.section("update"), variables_));
+  optim::build_update(graph, update.optim, update.phase.weights);
+}
+
+void Task::build_micro(const PhaseUpdate& update, const std::string& part) {
+  Graph& graph =
+      *graphs_.emplace_back(std::make_unique<Graph>(update.phase.section(part), variables_));
   graph.set_recompute(config_.recompute);
   const std::int64_t rows = config_.batch / config_.micro_batches;
   Batch batch = make_batch(graph, model_.inputs(rows, config_.length), config_, Mode::train);
   batch.rows = rows;
   batch.total_rows = config_.batch;
+  batch.phase = update.phase.name;
   const Tensor sum = model_.loss(graph, batch);
   const Tensor loss = ops::multiply(sum, graph.feed("inverse_weight", sum.dtype()));
   freeze(variables_, optim_);
-  const auto weights = trainable_weights(variables_);
+  const auto weights = optim::trainable_weights(variables_, update.phase.weights);
   std::vector<Tensor> targets;
   for (const auto& weight : weights) targets.push_back(graph.read(weight));
   const auto results = gradients(loss, targets);
   for (std::size_t i = 0; i < weights.size(); ++i)
-    keep_gradient(graph, weights[i], results[i], first);
+    keep_gradient(graph, weights[i], results[i], part == "micro");
   graph.fetch("loss", loss);
 }
 
-void Task::build_update() {
-  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("update", variables_));
-  optim::build_update(graph, optim_);
+/// Every weight has one optimizer.
+void Task::check_phases() const {
+  std::map<std::string, std::string> owners;
+  for (const auto& update : phases_)
+    for (const auto& weight : optim::trainable_weights(variables_, update.phase.weights)) {
+      const auto [owner, is_new] = owners.emplace(weight, update.phase.name);
+      TESSERA_CHECK(is_new, "weight '", weight, "' is trained in two phases, '", owner->second,
+                    "' and '", update.phase.name, "'");
+    }
+  for (const auto& weight : optim::trainable_weights(variables_))
+    TESSERA_CHECK(owners.contains(weight), "weight '", weight, "' is trained in no phase");
+}
+
+void Task::build_finish() {
+  auto graph = std::make_unique<Graph>("finish", variables_);
+  model_.finish(*graph);
+  has_finish_ = !graph->assignments().empty();
+  if (has_finish_) graphs_.push_back(std::move(graph));
 }
 
 void Task::build_eval() {

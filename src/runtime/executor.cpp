@@ -125,7 +125,9 @@ struct Executor::Impl {
         {"value", initializer.mean},
         {"mean", initializer.mean},
         {"scale", initializer.scale},
-        {"key", static_cast<std::int64_t>(stream_key(seed, hash_text(variable.name)))}};
+        {"key",
+         static_cast<std::int64_t>(stream_key(
+             seed, hash_text(variable.drawn_as.empty() ? variable.name : variable.drawn_as)))}};
     const kernels::Feeds feeds;
     kernels::find_kernel(ids[static_cast<int>(initializer.kind)])(
         exec, {attributes, nullptr, 0, &tile, 1, nullptr, feeds, nullptr});

@@ -85,8 +85,8 @@ Compiled compile_within(const Settings& settings, const plan::Candidate& choice)
   Compiled compiled = compile_with(settings, choice, {});
   const auto machine = machine_of(settings);
   const plan::CostModel model(machine, choice.mesh, settings.plan.ranks_per_node);
-  const auto costs = plan::region_costs(*compiled.task->graphs().front(),
-                                        compiled.program.section("micro"), model);
+  const Graph& micro = *compiled.task->graphs().front();
+  const auto costs = plan::region_costs(micro, compiled.program.section(micro.section()), model);
   double ask = static_cast<double>(compiled.program.arena_bytes) - limit;
   std::size_t recomputed = 0;
   while (static_cast<double>(compiled.program.arena_bytes) > limit && recomputed < costs.size()) {

@@ -3,9 +3,8 @@
 
 #include <unistd.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
@@ -40,15 +39,6 @@ bool is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
-/// 32 bits of what all ranks must have been fed alike.
-double fingerprint(std::int64_t step, const data::Batch& batch, double lr) {
-  std::uint64_t hash =
-      hash_combine(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(batch.at.index));
-  hash = hash_combine(hash, std::bit_cast<std::uint64_t>(batch.weight));
-  hash = hash_combine(hash, std::bit_cast<std::uint64_t>(lr));
-  return static_cast<double>(hash >> 32);
-}
-
 /// A NaN's sign depends on the compiler; nobody should wonder about it.
 double without_sign_of_nan(double value) {
   return std::isnan(value) ? std::abs(value) : value;
@@ -64,7 +54,8 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
       watch_(watch),
       folder_(folder),
       checkpoints_(session.settings.run_file("checkpoints")),
-      loader_(session.corpus.train, endless(session.settings), session.inputs("micro")),
+      loader_(session.corpus.train, endless(session.settings),
+              session.inputs(session.compiled.task->phases().front().phase.section("micro"))),
       progress_(session.out, is_terminal(), state.step + 1, session.settings.train.steps,
                 session.settings.run.log_seconds,
                 session.compiled.report().flops_per_step_all_ranks),
@@ -72,6 +63,7 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
                  *session.collectives),
       first_step_(state.step),
       last_save_(watch.clock().elapsed()) {
+  for (const auto& update : session.compiled.task->phases()) phases_.emplace_back(session, update);
   loader_.seek(state.position);
   comm::agree_on(session.backend.world(), [&] {
     if (folder_) metrics_.emplace(folder_->metrics());
@@ -84,50 +76,61 @@ Trainer::~Trainer() {
   session_.executor->set_recorder(nullptr);
 }
 
-double Trainer::run_micro_batches(const data::Batch& batch) {
-  auto& executor = *session_.executor;
-  loss_shares_.assign(static_cast<std::size_t>(executor.local_ranks()), 0);
-  metric_shares_.assign(session_.metrics("micro").size(), 0);
-  for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
-    const std::string section = micro == 0 ? "micro" : "micro_next";
-    set_inputs(session_, section, batch.tiles[micro]);
-    kernels::Feeds feeds;
-    feeds.step = state_.step + 1;
-    feeds.micro = static_cast<std::int64_t>(micro);
-    feeds.values["step"] = static_cast<double>(feeds.step);
-    feeds.values["inverse_weight"] = 1 / std::max(1.0, batch.weight);
-    executor.run(section, feeds);
-    for (int r = 0; r < executor.local_ranks(); ++r)
-      loss_shares_[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r);
-    const auto metrics = metric_shares(session_, section);
-    for (std::size_t i = 0; i < metrics.size(); ++i) metric_shares_[i] += metrics[i];
-  }
-  return std::accumulate(loss_shares_.begin(), loss_shares_.end(), 0.0);
+void Trainer::take_next_batch() {
+  Fed fed = take_batch(loader_, batch_);
+  batch_ = std::move(fed.batch);
+  if (reading_.ok()) reading_ = fed.status;
+  step_targets_ += batch_->targets;
 }
 
-Trainer::Sums Trainer::reduce(const data::Batch& batch, double loss, const Status& reading) {
-  auto& executor = *session_.executor;
-  const double mark = fingerprint(state_.step + 1, batch,
-                                  optim::learning_rate(session_.settings.optim, state_.step + 1));
-  const double finite = executor.fetch("update", "finite", 0).at(0);
-  std::vector<double> shares{loss, reading.ok() ? 0.0 : 1.0, finite == 1 ? 0.0 : 1.0, mark};
+void Trainer::run_phases() {
+  for (auto& runner : phases_) {
+    runner.begin_step(state_.step + 1);
+    for (std::int64_t run = 0; run < runner.phase().runs; ++run) {
+      if (runner.phase().fresh_batch) take_next_batch();
+      runner.run(*batch_, run);
+    }
+  }
+}
+
+void Trainer::run_finish() {
+  if (!session_.compiled.task->has_finish()) return;
+  kernels::Feeds feeds;
+  feeds.step = state_.step + 1;
+  session_.executor->run("finish", feeds);
+}
+
+Trainer::Sums Trainer::reduce() {
+  std::uint64_t hash = 0;
+  Sums result;
+  for (const auto& runner : phases_) {
+    hash = hash_combine(hash, runner.fingerprint());
+    result.finite = result.finite && runner.finite();
+    result.grad_norm = std::hypot(result.grad_norm, runner.grad_norm());
+  }
+  result.grad_norm = without_sign_of_nan(result.grad_norm);
+  const auto mark = static_cast<double>(hash >> 32);  // what all ranks must have been fed alike
+  std::vector<double> shares{reading_.ok() ? 0.0 : 1.0, result.finite ? 0.0 : 1.0, mark};
   for (double vote : watch_.votes()) shares.push_back(vote);
-  const std::size_t first_metric = shares.size();
-  shares.insert(shares.end(), metric_shares_.begin(), metric_shares_.end());
+  std::size_t next = shares.size();
+  for (const auto& runner : phases_)
+    shares.insert(shares.end(), runner.shares().begin(), runner.shares().end());
   const auto sums = session_.sum(shares);
-  if (sums[1] > 0) comm::agree(session_.backend.world(), reading);
+  if (sums[0] > 0) comm::agree(session_.backend.world(), reading_);
   const double processes = session_.backend.world().size();
-  TESSERA_CHECK(sums[3] == mark * processes && (sums[2] == 0 || sums[2] == processes),
+  TESSERA_CHECK(sums[2] == mark * processes && (sums[1] == 0 || sums[1] == processes),
                 "ranks have come apart in step ", state_.step + 1,
                 ": they were not fed the same scalars");
-  Sums result;
-  result.loss = without_sign_of_nan(sums[0]);
-  result.grad_norm = without_sign_of_nan(executor.fetch("update", "grad_norm", 0).at(0));
-  result.finite = sums[2] == 0;
-  result.stop = StopWatch::decide(&sums[4]);
-  const auto names = session_.metrics("micro");
-  for (std::size_t i = 0; i < names.size(); ++i)
-    result.metrics.emplace_back(names[i], sums[first_metric + i] / std::max(1.0, batch.weight));
+  result.stop = StopWatch::decide(&sums[3]);
+  for (const auto& runner : phases_) {
+    result.loss += sums[next];
+    for (const auto& name : runner.names()) {
+      const bool is_said = name != "loss" || phases_.size() > 1;
+      if (is_said) result.metrics.emplace_back(runner.phase().section(name), sums[next]);
+      ++next;
+    }
+  }
+  result.loss = without_sign_of_nan(result.loss);
   return result;
 }
 
@@ -136,8 +139,9 @@ void Trainer::check_finite(const Sums& sums) {
   // The update summed the gradients over ranks; computed once more, they show whose they were.
   std::string where;
   if (!sums.finite) {
-    run_micro_batches(*batch_);
-    where = "; " + describe_nonfinite(session_, loss_shares_);
+    const auto bad = std::find_if(phases_.begin(), phases_.end(),
+                                  [](const auto& runner) { return !runner.finite(); });
+    where = "; " + describe_nonfinite(session_, bad->repeat_micro_batches(*batch_));
   }
   const std::string what = concat("step ", state_.step + 1, " is not finite: loss ", sums.loss,
                                   ", gradient norm ", sums.grad_norm, where);
@@ -148,10 +152,10 @@ void Trainer::check_finite(const Sums& sums) {
   say("warning: " + what + (sums.finite ? "" : ". The step was skipped on all ranks"));
 }
 
-void Trainer::record(const data::Batch& batch, const Sums& sums, double seconds) {
+void Trainer::record(const Sums& sums, double seconds) {
   StepRecord record;
   record.step = state_.step;
-  record.epoch = batch.at.epoch;
+  record.epoch = batch_->at.epoch;
   record.loss = sums.loss;
   record.grad_norm = sums.grad_norm;
   record.lr = optim::learning_rate(session_.settings.optim, state_.step);
@@ -160,30 +164,26 @@ void Trainer::record(const data::Batch& batch, const Sums& sums, double seconds)
   record.targets = state_.targets;
   record.skipped = !sums.finite;
   record.step_seconds = seconds;
-  record.targets_per_second = static_cast<double>(batch.targets) / std::max(1e-9, seconds);
+  record.targets_per_second = static_cast<double>(step_targets_) / std::max(1e-9, seconds);
   if (metrics_) metrics_->append(record.to_json());
   if (folder_) progress_.show(record);
 }
 
 Stop Trainer::step() {
   const double begin = watch_.clock().elapsed();
-  Fed fed = take_batch(loader_, batch_);
-  batch_ = std::move(fed.batch);
-  const double loss = run_micro_batches(*batch_);
-  kernels::Feeds feeds;
-  feeds.step = state_.step + 1;
-  feeds.values["step"] = static_cast<double>(feeds.step);
-  feeds.values["lr"] = optim::learning_rate(session_.settings.optim, feeds.step);
-  session_.executor->run("update", feeds);
-  const Sums sums = reduce(*batch_, loss, fed.status);
+  reading_ = {};
+  step_targets_ = 0;
+  run_phases();
+  run_finish();
+  const Sums sums = reduce();
   check_finite(sums);
   state_.step += 1;
-  state_.targets += batch_->targets;
+  state_.targets += step_targets_;
   state_.position = loader_.position();
   state_.evaluation_due = is_evaluation_step();
   const double seconds = watch_.clock().elapsed() - begin;
   watch_.clock().add_step_seconds(seconds);
-  record(*batch_, sums, seconds);
+  record(sums, seconds);
   observers_.step_done();
   keep_lock();
   return sums.stop;

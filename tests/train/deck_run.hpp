@@ -25,6 +25,11 @@ class DeckRun {
     for (const auto& entry : models::builtin_models()) models_.add(entry.name, entry.make);
   }
 
+  /// Makes a model known besides the built-in ones.
+  void add_model(const std::string& name, train::ModelFactory factory) {
+    models_.add(name, std::move(factory));
+  }
+
   std::string path(const std::string& name) const { return scratch_.path(name); }
 
   /// Trains in the folder `name`; returns what was printed.

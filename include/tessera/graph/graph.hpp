@@ -11,6 +11,7 @@
 #include "tessera/graph/operation.hpp"
 #include "tessera/graph/tensor.hpp"
 #include "tessera/graph/variable.hpp"
+#include "tessera/shape/tile.hpp"
 
 namespace tessera {
 
@@ -96,6 +97,21 @@ class Graph {
     Graph& graph_;
     std::size_t length_;
   };
+  /// RAII: a scope in which weights are declared as copies of those of the same names outside: kind
+  /// state, with the same first values, never trained (the target networks of Lillicrap et al.
+  /// 2016; nn::follow moves them).
+  class Copy {
+   public:
+    Copy(Graph& graph, const std::string& name);
+    ~Copy();
+    Copy(const Copy&) = delete;
+    Copy& operator=(const Copy&) = delete;
+
+   private:
+    Graph& graph_;
+    Interval outer_;
+    Scope scope_;
+  };
   /// RAII: the operations added while it lives are a part of the forward pass that may be computed
   /// again in the backward pass instead of being kept (activation checkpointing; Chen et al.,
   /// "Training Deep Nets with Sublinear Memory Cost", 2016). Whether it is, recompute() says. Draws
@@ -172,6 +188,7 @@ class Graph {
   std::string section_;
   VariableSet* variables_;
   std::string scope_;
+  Interval copy_;  // the part of scope_ that names a copy; empty: none is open
   std::vector<std::string> regions_;
   int region_ = -1;  // open now
   std::vector<std::string> recompute_;

@@ -42,8 +42,10 @@ struct Variable {
   bool decay = true;
   /// Weight: gets gradients and updates.
   bool trainable = true;
-  /// Slot and gradient: name of the weight that it belongs to.
+  /// Slot, gradient and copy of a weight: name of the weight that it belongs to.
   std::string of;
+  /// The name of which first values are drawn; "": its own. A copy begins equal to its weight.
+  std::string drawn_as;
 
   /// Part of a checkpoint.
   bool is_saved() const { return kind != Kind::gradient && kind != Kind::cache; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,11 +10,29 @@
 #include "tessera/config/schema.hpp"
 #include "tessera/graph/graph.hpp"
 #include "tessera/nn/cache.hpp"
+#include "tessera/optim/optim_config.hpp"
 
 namespace tessera::replicate {
 
 /// How a forward pass is used.
 enum class Mode { train, eval };
+
+/// One of the updates that an optimizer step consists of: a GAN's discriminator and generator, an
+/// actor's critic and policy. Phases run one after the other: each reads what the updates before it
+/// left (weights and other state), and changes its own weights by its own optimizer.
+struct Phase {
+  std::string name;                       ///< "": the only one of its model
+  std::vector<std::string> weights{"*"};  ///< patterns (* and ?) of the weights that it trains
+  std::int64_t runs = 1;                  ///< times in each step
+  bool fresh_batch = true;  ///< each run takes the next batch; else that of the phase before it
+  std::function<void(optim::OptimConfig&)> adjust =
+      {};  ///< its changes of the deck's [optim]; or none
+
+  /// Name of a section of this phase: "micro", or "generator/micro".
+  std::string section(const std::string& part) const {
+    return name.empty() ? part : name + "/" + part;
+  }
+};
 
 /// The rows that one section run sees, as tensors over named dims.
 struct Batch {
@@ -21,6 +40,7 @@ struct Batch {
   std::int64_t rows = 0;                 ///< of the section: the batch, or one micro-batch
   std::int64_t total_rows = 0;           ///< of the whole step: for random draws' global index
   Mode mode = Mode::train;
+  std::string phase;         ///< whose loss is wanted (Phase::name); "" in Mode::eval
   DType dtype = DType::f32;  ///< of activations
   std::uint64_t seed = 0;
   nn::Caching caching;  ///< of a section that decodes
@@ -58,6 +78,12 @@ class Model {
   /// Default: tokens and targets i32 [batch, length], weights f32 [batch, length] (0 for padding).
   /// Rows that fill up a batch are zero: "weights" must tell them apart.
   virtual std::vector<InputSpec> inputs(std::int64_t rows, std::int64_t length) const;
+  /// The updates of a step, in their order: one of all weights by default. Each trainable weight
+  /// belongs to one phase. Called when the keys have been read.
+  virtual std::vector<Phase> phases() const { return {Phase{}}; }
+  /// Adds assignments that end each step, behind all updates (nn::follow): section `finish`, which
+  /// exists if there are any.
+  virtual void finish(Graph& graph);
   /// Sum over the batch of weight x loss, a scalar (f32, or f64 in f64): the caller divides it by
   /// the step's global sum of weights.
   virtual Tensor loss(Graph& graph, const Batch& batch) = 0;

@@ -34,6 +34,12 @@ struct TaskConfig {
   std::vector<std::string> recompute = {};
 };
 
+/// A phase with the optimizer that it has.
+struct PhaseUpdate {
+  Phase phase;
+  optim::OptimConfig optim;
+};
+
 /// How often a section runs in one optimizer step.
 struct SectionCount {
   std::string section;
@@ -44,21 +50,23 @@ struct SectionCount {
 ///   micro       forward and backward of the first micro-batch: gradients are assigned;
 ///   micro_next  the same, gradients are added (only if micro_batches > 1);
 ///   update      clipping, optimizer, moving average;
+///   finish      what ends a step besides (Model::finish), if the model has it;
 ///   eval        forward of one micro-batch without dropout;
 ///   prefill     the beginning of texts in one go, which fills the caches of keys and values;
 ///   encode      in place of prefill for models with a source: what is kept of it;
 ///   decode      one more position of each text, by the caches (only if the model can_cache);
 ///   reorder     caches of hypotheses become those of others (only with decode.beam > 0).
+/// A model with several phases has micro, micro_next and update for each: "generator/micro" ….
 /// The last four exist if decode.rows > 0 and the model has logits.
 /// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows; of prefill:
 /// "tokens" [batch:rows, length]; of encode: the model's source_inputs; of decode: "tokens"
 /// [batch:rows, (beam)]; of reorder: "parents" [batch, beam_next], places that the new ones come
 /// from. Feeds: "inverse_weight" (1 / global sum of weights of the step) in
-/// micro; "lr", "step" (from 1) in update; "last", the index of the last known token, in
-/// prefill; "position" of the tokens in decode; Feeds::step and micro in all.
-/// In `update` a gradient that is not finite leaves weights and slots as they were.
-/// Fetches: "loss" in micro (already times inverse_weight; partial: sum over ranks) and in eval
-/// (sum of weight x loss, partial), and so each metric ("metric/accuracy") where the model adds it;
+/// micro; "lr", "step" (of this update, from 1) in update; "step" in finish; "last", the index of
+/// the last known token, in prefill; "position" of the tokens in decode; Feeds::step and micro in
+/// all. In `update` a gradient that is not finite leaves weights and slots as they were. Fetches:
+/// "loss" in micro (already times inverse_weight; partial: sum over ranks) and in eval (sum of
+/// weight x loss, partial), and so each metric ("metric/accuracy") where the model adds it;
 /// "grad_norm", "finite" (1 or 0) in update (replicated); in prefill and decode "ids" [batch], the
 /// drawn tokens, whole on every rank. With a beam prefill fetches nothing and decode fetches
 /// "log_probabilities" and "ids" [batch, beam, candidate] of the 2 x beam likeliest tokens.
@@ -68,6 +76,9 @@ class Task {
 
   const TaskConfig& config() const { return config_; }
   const optim::OptimConfig& optim() const { return optim_; }
+  const std::vector<PhaseUpdate>& phases() const { return phases_; }
+  /// True if each step ends with a section `finish`.
+  bool has_finish() const { return has_finish_; }
   Model& model() const { return model_; }
   VariableSet& variables() { return variables_; }
   const VariableSet& variables() const { return variables_; }
@@ -77,8 +88,11 @@ class Task {
   std::vector<SectionCount> step_sections() const;
 
  private:
-  void build_micro(const std::string& section, bool first);
-  void build_update();
+  void add_phases();
+  void build_phase(const PhaseUpdate& update);
+  void build_micro(const PhaseUpdate& update, const std::string& part);
+  void check_phases() const;
+  void build_finish();
   void build_eval();
   void build_decoding();
   bool build_encode();
@@ -90,6 +104,8 @@ class Task {
   Model& model_;
   optim::OptimConfig optim_;
   TaskConfig config_;
+  std::vector<PhaseUpdate> phases_;
+  bool has_finish_ = false;
   VariableSet variables_;
   std::vector<std::unique_ptr<Graph>> graphs_;
 };

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/base/error.hpp"
 #include "tessera/data/loader.hpp"
@@ -11,6 +12,7 @@
 #include "tessera/io/run_folder.hpp"
 #include "tessera/train/evaluation.hpp"
 #include "tessera/train/observers.hpp"
+#include "tessera/train/phase_runner.hpp"
 #include "tessera/train/progress.hpp"
 #include "tessera/train/session.hpp"
 #include "tessera/train/state.hpp"
@@ -54,12 +56,14 @@ class Trainer {
 
  private:
   struct Sums;
-  double run_micro_batches(const data::Batch& batch);
-  Sums reduce(const data::Batch& batch, double loss, const Status& reading);
+  void take_next_batch();
+  void run_phases();
+  void run_finish();
+  Sums reduce();
   void check_finite(const Sums& sums);
   void keep_lock();
   void save_best();
-  void record(const data::Batch& batch, const Sums& sums, double seconds);
+  void record(const Sums& sums, double seconds);
 
   Session& session_;
   RunState& state_;
@@ -68,7 +72,10 @@ class Trainer {
   io::RunFolder* folder_;  // on rank 0 only
   std::string checkpoints_;
   data::Loader loader_;
-  std::optional<data::Batch> batch_;
+  std::optional<data::Batch> batch_;  // the last that was taken
+  Status reading_;                    // of this step's batches: the first that failed
+  std::int64_t step_targets_ = 0;     // that count in this step's batches
+  std::vector<PhaseRunner> phases_;
   std::optional<io::MetricsFile> metrics_;
   Progress progress_;
   Observers observers_;
@@ -78,8 +85,6 @@ class Trainer {
   double last_save_ = 0;
   double last_touch_ = 0;
   std::string saved_file_;
-  std::vector<double> loss_shares_;    // of the local ranks in this step
-  std::vector<double> metric_shares_;  // of this process in this step
 };
 
 }  // namespace tessera::train

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/data/loader.hpp"
+#include "tessera/train/progress.hpp"
+#include "tessera/train/session.hpp"
+
+namespace tessera::train {
+
+/// Runs one phase of a step (micro-batches and update) and keeps what it gave until it is summed
+/// over ranks.
+class PhaseRunner {
+ public:
+  PhaseRunner(Session& session, const replicate::PhaseUpdate& update);
+
+  const replicate::Phase& phase() const { return update_.phase; }
+  /// Name of the section of the first micro-batch.
+  std::string micro() const { return phase().section("micro"); }
+  /// Forgets the step before.
+  void begin_step(std::int64_t step);
+  /// Run number `run` of the phase in this step: one optimizer update.
+  void run(const data::Batch& batch, std::int64_t run);
+  /// Forward and backward once more without update; the local ranks' shares of the loss.
+  std::vector<double> repeat_micro_batches(const data::Batch& batch);
+
+  /// False if the gradients of one of the step's runs were not finite; equal on all ranks.
+  bool finite() const { return finite_; }
+  /// Norm of the last run's gradient; equal on all ranks.
+  double grad_norm() const { return grad_norm_; }
+  /// A number that all ranks must have alike: what they were fed.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+  /// Of the last run, this process's part of loss and metrics. The sums over processes are the mean
+  /// loss and the metrics' means.
+  const std::vector<double>& shares() const { return shares_; }
+  /// Names of `shares`: "loss", then the metrics.
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  kernels::Feeds feeds(std::int64_t micro) const;
+  std::vector<double> run_micro_batches(const data::Batch& batch);
+  void run_update();
+
+  Session& session_;
+  replicate::PhaseUpdate update_;
+  std::vector<std::string> names_;
+  std::int64_t step_ = 0;          // of the run
+  std::int64_t update_index_ = 0;  // of this phase since the start, from 1
+  bool finite_ = true;
+  double grad_norm_ = 0;
+  std::uint64_t fingerprint_ = 0;
+  std::vector<double> shares_;
+};
+
+}  // namespace tessera::train

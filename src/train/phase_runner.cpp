@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tessera/train/phase_runner.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "tessera/base/hash.hpp"
+#include "tessera/optim/schedule.hpp"
+#include "tessera/train/feeding.hpp"
+
+namespace tessera::train {
+
+PhaseRunner::PhaseRunner(Session& session, const replicate::PhaseUpdate& update)
+    : session_(session), update_(update), names_{"loss"} {
+  for (const auto& metric : session.metrics(micro())) names_.push_back(metric);
+}
+
+void PhaseRunner::begin_step(std::int64_t step) {
+  step_ = step;
+  finite_ = true;
+  fingerprint_ = static_cast<std::uint64_t>(step);
+}
+
+kernels::Feeds PhaseRunner::feeds(std::int64_t micro) const {
+  kernels::Feeds feeds;
+  // Draws differ between the runs of a step.
+  feeds.step = update_index_;
+  feeds.micro = micro;
+  feeds.values["step"] = static_cast<double>(update_index_);
+  return feeds;
+}
+
+std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
+  auto& executor = *session_.executor;
+  std::vector<double> losses(static_cast<std::size_t>(executor.local_ranks()), 0);
+  shares_.assign(names_.size(), 0);
+  const double inverse_weight = 1 / std::max(1.0, batch.weight);
+  for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
+    const std::string section = phase().section(micro == 0 ? "micro" : "micro_next");
+    set_inputs(session_, section, batch.tiles[micro]);
+    kernels::Feeds fed = feeds(static_cast<std::int64_t>(micro));
+    fed.values["inverse_weight"] = inverse_weight;
+    executor.run(section, fed);
+    for (int r = 0; r < executor.local_ranks(); ++r)
+      losses[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r);
+    const auto metrics = metric_shares(session_, section);
+    for (std::size_t i = 0; i < metrics.size(); ++i) shares_[1 + i] += metrics[i] * inverse_weight;
+  }
+  shares_[0] = std::accumulate(losses.begin(), losses.end(), 0.0);
+  return losses;
+}
+
+void PhaseRunner::run_update() {
+  auto& executor = *session_.executor;
+  const std::string section = phase().section("update");
+  kernels::Feeds fed = feeds(0);
+  const double lr = optim::learning_rate(update_.optim, step_);
+  fed.values["lr"] = lr;
+  executor.run(section, fed);
+  finite_ = finite_ && executor.fetch(section, "finite", 0).at(0) == 1;
+  grad_norm_ = executor.fetch(section, "grad_norm", 0).at(0);
+  fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(lr));
+}
+
+void PhaseRunner::run(const data::Batch& batch, std::int64_t run) {
+  update_index_ = (step_ - 1) * phase().runs + run + 1;
+  fingerprint_ = hash_combine(fingerprint_, static_cast<std::uint64_t>(batch.at.index));
+  fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(batch.weight));
+  run_micro_batches(batch);
+  run_update();
+}
+
+std::vector<double> PhaseRunner::repeat_micro_batches(const data::Batch& batch) {
+  return run_micro_batches(batch);
+}
+
+}  // namespace tessera::train
