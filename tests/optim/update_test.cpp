@@ -45,7 +45,8 @@ class Trainer {
  private:
   void declare(const std::string& name, const Shape& shape, bool decay) {
     const Variable weight{
-        name, {shape, DType::f64}, Variable::Kind::weight, Initializer::normal(1), decay, true, ""};
+        name, {shape, DType::f64}, Variable::Kind::weight, Initializer::normal(1), decay, true, "",
+        ""};
     variables_.declare(weight);
     std::vector<Dim> dims = shape.dims();
     dims.insert(dims.begin(), {"parts", kParts});
