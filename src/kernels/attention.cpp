@@ -76,9 +76,9 @@ void read_bias(const Call& call, const Tile& bias, bool grouped, Attention& at) 
                 at.size.heads, " heads");
   at.bias = bias.data;
   at.size.buckets = bias.extent[last];
-  at.buckets = relative_buckets(static_cast<int>(bias.extent[last]),
-                                call.attributes.integer_or("causal", 0) == 0,
-                                call.attributes.integer("max_distance"));
+  at.buckets = program::relative_buckets(static_cast<int>(bias.extent[last]),
+                                         call.attributes.integer_or("causal", 0) == 0,
+                                         call.attributes.integer("max_distance"));
 }
 
 /// The operands after q, k, v (and out, lse) that the attributes announce.
@@ -124,22 +124,6 @@ void attention_backward(const device::Exec& exec, const Call& call) {
 }
 
 }  // namespace
-
-RelativeBuckets relative_buckets(int count, bool both, std::int64_t max_distance) {
-  RelativeBuckets buckets;
-  TESSERA_CHECK(count >= 1 && count <= RelativeBuckets::kMax, "attention: ", count, " biases");
-  buckets.count = count, buckets.both = both;
-  buckets.one_side = both ? std::max(1, count / 2) : count;
-  const int exact = std::max(1, buckets.one_side / 2), rest = buckets.one_side - exact;
-  const double growth = static_cast<double>(max_distance) / exact;
-  for (int b = 0; b < buckets.one_side; ++b) {
-    double begin = b;
-    if (b > exact) begin = exact * std::pow(growth, static_cast<double>(b - exact) / rest);
-    // A distance that lies on the border but for rounding belongs to the bucket.
-    buckets.begin[b] = static_cast<std::int32_t>(std::ceil(begin - 1e-9 * begin));
-  }
-  return buckets;
-}
 
 Attention attention_of(const Call& call, int first, int masks) {
   Attention at;

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/relative_buckets.hpp"
 #include "tessera/base/philox.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/kernels/kernel.hpp"
+#include "tessera/program/relative_buckets.hpp"
 #include "tessera/program/workspace.hpp"
 
 namespace tessera::kernels {
@@ -30,7 +30,7 @@ struct Attention {
   const std::int32_t* key_segments = nullptr;
 
   const void* bias = nullptr;  ///< [heads, group, buckets] in the type of the sums
-  RelativeBuckets buckets;
+  program::RelativeBuckets buckets;
 
   bool drops = false;
   std::uint64_t key = 0;

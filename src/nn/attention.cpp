@@ -6,7 +6,9 @@
 #include "tessera/nn/weights.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/pointwise.hpp"
 #include "tessera/ops/positions.hpp"
+#include "tessera/ops/random.hpp"
 #include "tessera/ops/shape_ops.hpp"
 
 namespace tessera::nn {
@@ -57,19 +59,34 @@ Tensor attend_to_all(const Projected& p, const SelfAttentionOptions& options) {
                          .keys = options.keys});
 }
 
+/// 1 for the positions along `memory` that the fed one sees.
+Tensor visible_positions(Graph& graph, const Dim& memory, DType dtype, std::int64_t window) {
+  const Tensor so_far = visible_so_far(graph, memory, dtype);
+  if (window == 0) return so_far;
+  return ops::pointwise1(
+      {so_far, ops::range(graph, memory, dtype), graph.feed(kPositionFeed, dtype)},
+      [&](std::span<const ops::Value> in) {
+        const ops::Value before_all = in[2] + -static_cast<double>(window);
+        return in[0] * before_all.apply(ops::PointOp::less, in[1]);
+      },
+      {.shape = so_far.shape(), .dtypes = {dtype}, .name = "visible_in_window"});
+}
+
 /// Attention of one position to itself and all before it.
 Tensor attend_to_cache(Projected p, const SelfAttentionOptions& options) {
-  TESSERA_CHECK(options.window == 0 && !options.relative_bias,
-                "decoding by caches knows no windows and relative positions");
   if (options.rotary) {
     p.q = ops::rotary_at(p.q, kPositionFeed);
     p.k = ops::rotary_at(p.k, kPositionFeed);
   }
   const Tensor keys = extend_cache("key_cache", p.k, "memory", options.caching);
   const Tensor values = extend_cache("value_cache", p.v, "memory", options.caching);
+  const Dim memory{"memory", options.caching.length};
   const Tensor visible =
-      visible_so_far(p.q.graph(), {"memory", options.caching.length}, weight_dtype(p.q.dtype()));
-  return attend(p.q, keys, values, "memory", visible);
+      visible_positions(p.q.graph(), memory, weight_dtype(p.q.dtype()), options.window);
+  const Tensor bias = options.relative_bias
+                          ? relative_bias_at(options.relative_bias, memory, options.max_distance)
+                          : Tensor();
+  return attend(p.q, keys, values, "memory", visible, 0, bias);
 }
 
 /// The heads' results brought together, and the bias apart.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/nn/cache.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tessera/base/error.hpp"
@@ -8,10 +9,12 @@
 #include "tessera/ops/decoding.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/gather.hpp"
 #include "tessera/ops/pointwise.hpp"
 #include "tessera/ops/random.hpp"
 #include "tessera/ops/reduce.hpp"
 #include "tessera/ops/shape_ops.hpp"
+#include "tessera/program/relative_buckets.hpp"
 
 namespace tessera::nn {
 namespace {
@@ -83,8 +86,30 @@ Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype) {
       {.shape = Shape{memory}, .dtypes = {dtype}, .name = "visible"});
 }
 
-Tensor attend(Tensor q, Tensor k, Tensor v, const std::string& memory, Tensor visible,
-              double scale) {
+Tensor relative_bias_at(Tensor biases, const Dim& memory, std::int64_t max_distance) {
+  Graph& graph = biases.graph();
+  const auto count = static_cast<int>(biases.shape().size_of("buckets"));
+  const auto buckets = program::relative_buckets(count, false, max_distance);
+  // The bucket is the number of later ones that have begun at the distance.
+  constexpr int kInOne = 32;
+  std::vector<Tensor> parts;
+  for (int first = 1; first < count || first == 1; first += kInOne) {
+    const auto begun = [&](std::span<const ops::Value> in) {
+      const ops::Value distance = in[1] - in[0];
+      ops::Value sum = in[0].constant(0);
+      for (int b = first; b < std::min(count, first + kInOne); ++b)
+        sum = sum + (in[0].constant(buckets.begin[b] - 0.5)).apply(ops::PointOp::less, distance);
+      return sum;
+    };
+    parts.push_back(ops::pointwise1(
+        {ops::range(graph, memory, DType::f64), graph.feed(kPositionFeed, DType::f64)}, begun,
+        {.shape = Shape{memory}, .dtypes = {DType::f64}, .name = "bucket"}));
+  }
+  return ops::gather(biases, ops::cast(ops::add_n(parts), DType::i32), "buckets");
+}
+
+Tensor attend(Tensor q, Tensor k, Tensor v, const std::string& memory, Tensor visible, double scale,
+              Tensor bias) {
   const Dim depth = q.shape()[q.shape().rank() - 1];
   const Dim keys{memory, k.shape().size_of(memory)};
   const DType wide = weight_dtype(q.dtype());
@@ -93,12 +118,15 @@ Tensor attend(Tensor q, Tensor k, Tensor v, const std::string& memory, Tensor vi
   std::vector<Dim> dims = rows.dims();
   dims.push_back(keys);
   const Shape shape(dims);
-  const Tensor scores =
-      ops::pointwise1({ops::einsum({q, k}, shape, wide), visible},
-                      [&](std::span<const ops::Value> in) {
-                        return ops::select(in[1], scale * in[0], in[0].constant(kHidden));
-                      },
-                      {.shape = shape, .dtypes = {wide}, .name = "scores"});
+  std::vector<Tensor> terms{ops::einsum({q, k}, shape, wide), visible};
+  if (bias) terms.push_back(bias);
+  const Tensor scores = ops::pointwise1(
+      terms,
+      [&](std::span<const ops::Value> in) {
+        const ops::Value score = scale * in[0];
+        return ops::select(in[1], in.size() > 2 ? score + in[2] : score, in[0].constant(kHidden));
+      },
+      {.shape = shape, .dtypes = {wide}, .name = "scores"});
   const Tensor top = ops::reduce_max(scores, rows);
   const Tensor weights = ops::pointwise1(
       {scores, top, visible},

@@ -28,6 +28,7 @@ constexpr std::int64_t kMostPlaces = std::int64_t{1} << 24;
 
 /// One expert of each token.
 struct Choice {
+  Tensor expert;  ///< i32 [batch, groups, tokens]
   Tensor hot;     ///< [batch, groups, tokens, gate]: 1 at the expert
   Tensor weight;  ///< [batch, groups, tokens]: its probability
   Tensor place;   ///< i32 [batch, groups, tokens]: expert x capacity + place, or -1
@@ -47,12 +48,16 @@ class Router {
         {.shape = logits.shape(), .dtypes = {logits.dtype()}, .name = "probabilities"});
   }
 
-  std::vector<Choice> choose(std::int64_t choices) const;
+  std::vector<Choice> choose(const MoeConfig& config, const MoeOptions& options) const;
   Tensor loss(const Choice& first, const MoeConfig& config) const;
 
  private:
-  /// The best expert by `scores`; `taken` [batch, groups, gate] places are given away before.
-  Choice best(Tensor scores, Tensor taken) const;
+  /// The best expert by `scores`, without a place.
+  Choice best(Tensor scores) const;
+  /// Gives the tokens places in their order; `taken` [batch, groups, gate] are given away before.
+  void place(Choice& choice, Tensor taken) const;
+  /// 1 for the tokens whose second expert, of these shares, takes them.
+  Tensor kept(Tensor shares, const MoeConfig& config, const MoeOptions& options) const;
 
   std::int64_t capacity_;
   Tensor logits_, sums_, probabilities_;
@@ -60,33 +65,44 @@ class Router {
   Shape tokens_;
 };
 
-Choice Router::best(Tensor scores, Tensor taken) const {
+Choice Router::best(Tensor scores) const {
   Choice choice;
-  const Tensor expert = ops::argmax(scores, "gate");
-  choice.hot = ops::one_hot(expert, gate_, logits_.dtype());
+  choice.expert = ops::argmax(scores, "gate");
+  choice.hot = ops::one_hot(choice.expert, gate_, logits_.dtype());
   choice.weight = ops::reduce_sum(ops::multiply(probabilities_, choice.hot), tokens_);
-  Tensor before = ops::cumsum(choice.hot, "tokens", {.exclusive = true});
-  if (taken) before = ops::add(before, taken);
-  const Tensor place = ops::reduce_sum(ops::multiply(before, choice.hot), tokens_);
-  const auto capacity = static_cast<double>(capacity_);
-  choice.place =
-      ops::pointwise1({expert, place},
-                      [=](auto in) {
-                        const auto room = in[1].apply(PointOp::less, in[1].constant(capacity));
-                        return select(room, capacity * in[0] + in[1], in[1].constant(-1));
-                      },
-                      {.shape = tokens_, .dtypes = {DType::i32}, .name = "place"});
   return choice;
 }
 
-std::vector<Choice> Router::choose(std::int64_t choices) const {
-  std::vector<Choice> chosen{best(logits_, {})};
-  if (choices == 1) return chosen;
+void Router::place(Choice& choice, Tensor taken) const {
+  Tensor before = ops::cumsum(choice.hot, "tokens", {.exclusive = true});
+  if (taken) before = ops::add(before, taken);
+  const Tensor place = ops::reduce_sum(ops::multiply(before, choice.hot), tokens_);
+  const Tensor wanted = ops::reduce_sum(choice.hot, tokens_);
+  const auto capacity = static_cast<double>(capacity_);
+  choice.place =
+      ops::pointwise1({choice.expert, place, wanted},
+                      [=](auto in) {
+                        const auto room = in[1].apply(PointOp::less, in[1].constant(capacity));
+                        return select(room * in[2], capacity * in[0] + in[1], in[1].constant(-1));
+                      },
+                      {.shape = tokens_, .dtypes = {DType::i32}, .name = "place"});
+}
+
+Tensor Router::kept(Tensor shares, const MoeConfig& config, const MoeOptions& options) const {
+  const Tensor draws = ops::random_uniform(
+      shares.graph(), {tokens_, shares.dtype()}, 0, config.second_threshold,
+      {.seed = options.seed, .name = "second_choice", .batch_total = options.total_rows});
+  return ops::stop_gradient(ops::less(draws, shares));
+}
+
+std::vector<Choice> Router::choose(const MoeConfig& config, const MoeOptions& options) const {
+  std::vector<Choice> chosen{best(logits_)};
+  place(chosen[0], {});
+  if (config.choices == 1) return chosen;
   const Tensor rest = ops::pointwise1(
       {logits_, chosen[0].hot}, [](auto in) { return select(in[1], in[0].constant(-3e38), in[0]); },
       {.shape = logits_.shape(), .dtypes = {logits_.dtype()}, .name = "rest"});
-  chosen.push_back(best(ops::stop_gradient(rest),
-                        ops::reduce_sum(chosen[0].hot, chosen[0].hot.shape().without("tokens"))));
+  chosen.push_back(best(ops::stop_gradient(rest)));
   const auto shares = ops::pointwise({chosen[0].weight, chosen[1].weight},
                                      [](auto in) {
                                        const auto sum = in[0] + in[1];
@@ -94,6 +110,9 @@ std::vector<Choice> Router::choose(std::int64_t choices) const {
                                      },
                                      {.shape = tokens_, .dtypes = {}, .name = "shares"});
   for (std::size_t i = 0; i < 2; ++i) chosen[i].weight = shares[i];
+  if (options.train && config.second_threshold > 0)
+    chosen[1].hot = ops::multiply(chosen[1].hot, kept(shares[1], config, options));
+  place(chosen[1], ops::reduce_sum(chosen[0].hot, chosen[0].hot.shape().without("tokens")));
   return chosen;
 }
 
@@ -178,7 +197,7 @@ MoeOutput moe(Tensor x, const std::string& axis, const Dim& hidden, const MoeCon
   check_user(config.experts * capacity < kMostPlaces, "model.moe: ", config.experts,
              " experts with ", capacity, " places for a group are too many; lower model.moe.group");
   const Router router(gate_logits(x, axis, grouped, config, options), capacity);
-  const auto choices = router.choose(config.choices);
+  const auto choices = router.choose(config, options);
 
   // Experts outermost, so that what a rank sends to another lies in one piece.
   std::vector<Dim> dims{{"gate", config.experts}};

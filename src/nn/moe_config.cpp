@@ -43,6 +43,10 @@ void describe(config::Schema& schema, MoeConfig& config) {
       .add("model.moe.jitter", config.jitter,
            "the gates' inputs are multiplied by draws from 1 - jitter to 1 + jitter in training")
       .range(0, 1);
+  schema
+      .add("model.moe.second_threshold", config.second_threshold,
+           "in training the second expert takes a token with probability share / this; 0: always")
+      .range(0, 1);
 }
 
 void validate(const MoeConfig& config) {

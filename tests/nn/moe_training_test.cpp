@@ -66,6 +66,20 @@ TEST_CASE("four steps with experts, dropout and jitter are those of one rank") {
   }
 }
 
+TEST_CASE("the second expert takes tokens by chance, the same on every mesh") {
+  auto config = with_experts(2);
+  config.moe.capacity = 4;
+  const auto always = curve_of(SmallTraining(DType::f64, config), "", "");
+  config.moe.second_threshold = 1e-6;  // below every share: each draw falls under it
+  CHECK(curve_of(SmallTraining(DType::f64, config), "", "") == always);
+  config.moe.second_threshold = 1;
+  const SmallTraining training(DType::f64, config);
+  const auto alone = curve_of(training, "", "");
+  CHECK(std::abs(alone[0] - always[0]) > 1e-6);
+  const auto found = curve_of(training, "batch:2,model:2", "batch:batch,experts:batch,heads:model");
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - alone[i]) < 1e-9);
+}
+
 TEST_CASE("two all_to_alls for each layer of experts and direction, and no other of its tensors") {
   const auto config = with_experts(2);
   const SmallTraining training(DType::f32, config);

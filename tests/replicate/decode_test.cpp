@@ -82,11 +82,23 @@ struct Sections {
   std::vector<const Graph*> graphs() const { return {&fill, &step}; }
 };
 
+/// Biases by distance are zero at first: gives them values.
+void set_biases(SimulatedRun& run, const VariableSet& variables) {
+  for (const auto& variable : variables) {
+    if (!variable.name.ends_with("relative_bias")) continue;
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < variable.spec.shape.size(); ++i)
+      values.push_back(0.25 * static_cast<double>(i * i % 17) - 2);
+    run.set_variable(variable.name, values);
+  }
+}
+
 /// Logits after each position from 2 on, by filling anew or by adding one position at a time.
 std::vector<double> logits(const Sections& sections, const plan::PlanOptions& options,
                            bool by_cache) {
   SimulatedRun run(sections.variables, sections.graphs(), options);
   run.executor().initialize(7);
+  set_biases(run, sections.variables);
   const auto tokens = random_tokens();
   std::vector<double> result;
   for (std::int64_t at = 2; at < kLength; ++at) {
@@ -155,6 +167,24 @@ TEST_CASE("Caches with grouped queries and gated layers") {
   config.norm = "rms";
   config.bias = false;
   check_caches(config, DType::f64, 1e-12);
+}
+
+TEST_CASE("Caches of which a window is seen") {
+  auto config = small_model();
+  config.window = 3;
+  check_caches(config, DType::f64, 1e-12);
+}
+
+TEST_CASE("Caches with biases by distance") {
+  auto config = small_model();
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.positions = "relative";
+  for (const std::int64_t buckets : {4, 3}) {
+    config.relative_buckets = buckets;
+    config.relative_distance = buckets;
+    check_caches(config, DType::f64, 1e-12);
+  }
 }
 
 TEST_CASE("Caches in f32 and bf16") {

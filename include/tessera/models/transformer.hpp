@@ -56,9 +56,7 @@ class Transformer : public replicate::Model {
   Tensor loss(Graph& graph, const replicate::Batch& batch) override;
   Tensor logits(Graph& graph, const replicate::Batch& batch) override;
   /// Experts are full or not by which tokens come together, so their texts are computed anew.
-  bool can_cache() const override {
-    return config_.moe.experts == 0 && config_.window == 0 && config_.positions != "relative";
-  }
+  bool can_cache() const override { return config_.moe.experts == 0; }
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t max_length() const override { return config_.max_length; }
   const TransformerConfig& config() const { return config_; }

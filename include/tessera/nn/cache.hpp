@@ -45,11 +45,15 @@ Tensor extend_cache(const std::string& name, Tensor x, const std::string& memory
 /// 1 for the positions along `memory` up to the fed one, else 0: [memory].
 Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype);
 
+/// The bias of each position along `memory` for a query at the fed one, [heads, (group,) memory],
+/// of biases [heads, (group,) buckets] by distance (program::RelativeBuckets, causal).
+Tensor relative_bias_at(Tensor biases, const Dim& memory, std::int64_t max_distance);
+
 /// Attention of queries q [batch…, (group,) d] to keys and values [batch…, memory, …, d] by names:
-/// softmax over `memory` of scale q k, where `visible` (any of the scores' dims) is not 0. Rows
-/// that see nothing give zeros. Where the memory is cut, ranks exchange maxima and sums of their
-/// parts and no keys. 0: scale 1 / sqrt(d).
+/// softmax over `memory` of scale q k + bias, where `visible` is not 0 (both: any of the scores'
+/// dims; the bias may be empty). Rows that see nothing give zeros. Where the memory is cut, ranks
+/// exchange maxima and sums of their parts and no keys. 0: scale 1 / sqrt(d).
 Tensor attend(Tensor q, Tensor k, Tensor v, const std::string& memory, Tensor visible,
-              double scale = 0);
+              double scale = 0, Tensor bias = {});
 
 }  // namespace tessera::nn

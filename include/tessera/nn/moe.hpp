@@ -22,6 +22,9 @@ struct MoeConfig {
   double balance = 0.01;
   double z_loss = 0;
   double jitter = 0;
+  /// Top-2 in training: the second expert takes a token with probability (its share) /
+  /// second_threshold, so seldom where it hardly counts; 0: always.
+  double second_threshold = 0;
 
   /// Places of one expert for tokens of one group.
   std::int64_t places(std::int64_t tokens, bool train) const;
@@ -52,8 +55,9 @@ struct MoeOutput {
 /// arXiv:2101.03961). x is [batch, length, axis]. Each row is cut into groups, dims "groups" and
 /// "tokens"; in a group an expert has a number of places ("capacity"), given to the first choices
 /// in the tokens' order, then to the second choices. What gets no place is left to the residual
-/// path. A token's result is its experts' weighted by their probabilities (two: divided by their
-/// sum).
+/// path. With second_threshold a token goes to its second expert by chance, in proportion to the
+/// weight there (GShard's random dispatch; shares are those of both). A token's result is its
+/// experts' weighted by their probabilities (two: divided by their sum).
 ///
 /// Tokens are brought to their places by local lookups. Then the dims gate, batch and groups are
 /// renamed to experts, expert_batch and expert_groups: with `batch` and `experts` on one mesh dim

@@ -5,7 +5,7 @@
 
 #include "tessera/base/function.hpp"
 
-namespace tessera::kernels {
+namespace tessera::program {
 
 /// Which learned bias a distance has (Raffel et al., "Exploring the Limits of Transfer Learning",
 /// 2020): half of the buckets hold one distance each, the others grow geometrically up to
@@ -40,4 +40,4 @@ TESSERA_FUNCTION int bucket_of(const RelativeBuckets& buckets, std::int64_t rela
   return first + low;
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::program
