@@ -34,6 +34,7 @@ struct Point {
   MeshShape mesh;
   std::vector<int> mapped;
   int shard = -1;
+  int store = -1;
   std::size_t micro = 0;
   std::size_t recompute = 0;
 
@@ -41,8 +42,8 @@ struct Point {
   std::string key() const {
     std::string key = mesh.to_string() + "|";
     for (int m : mapped) key += std::to_string(m) + ",";
-    return key + "|" + std::to_string(shard) + "|" + std::to_string(micro) + "|" +
-           std::to_string(recompute);
+    return key + "|" + std::to_string(shard) + "|" + std::to_string(store) + "|" +
+           std::to_string(micro) + "|" + std::to_string(recompute);
   }
 };
 
@@ -150,6 +151,7 @@ class Searcher {
         rules.emplace_back(dims_.dims()[d], point.mesh[point.mapped[d]].name);
     candidate.layout = Layout(std::move(rules));
     if (point.shard >= 0) candidate.shard = point.mesh[point.shard].name;
+    if (point.store >= 0) candidate.store = point.mesh[point.store].name;
     candidate.micro_batches = options_.micro_batches[point.micro];
     candidate.recompute = options_.recompute[point.recompute];
     return candidate;
@@ -168,7 +170,7 @@ class Searcher {
     // Of equals the one with fewer choices.
     const auto choices = static_cast<double>(
         std::count_if(point.mapped.begin(), point.mapped.end(), [](int m) { return m >= 0; }) +
-        (point.shard >= 0) + static_cast<std::ptrdiff_t>(point.recompute));
+        (point.shard >= 0) + (point.store >= 0) + static_cast<std::ptrdiff_t>(point.recompute));
     return evaluation.predicted.step * (1 + 1e-7 * choices);
   }
 
@@ -185,19 +187,21 @@ class Searcher {
     return scored;
   }
 
-  /// False if the time was up.
+  /// Takes each change that helps as soon as it is found, and goes on with the next kind of change:
+  /// looking at all of them before each move costs several times as many plans. Ends when a whole
+  /// round brought nothing. False if the time was up.
   bool climb(Scored here) {
-    for (;;) {
-      std::optional<Scored> best;
-      for (const auto& next : neighbours(here.point)) {
-        if (late()) return false;
-        const auto scored = score(next);
-        if (scored && scored->score < here.score && (!best || scored->score < best->score))
-          best = scored;
-      }
-      if (!best) return true;
-      here = *best;
+    auto changes = neighbours(here.point);
+    std::size_t next = 0, tried = 0;
+    while (tried++ < changes.size()) {
+      if (late()) return false;
+      const auto scored = score(changes[next++ % changes.size()]);
+      if (!scored || scored->score >= here.score) continue;
+      here = *scored;
+      changes = neighbours(here.point);
+      tried = 0;
     }
+    return true;
   }
 
   /// Points that differ in one choice; a dim that takes a mesh dim drives out those that cannot
@@ -216,11 +220,12 @@ class Searcher {
         list.push_back(std::move(next));
       }
     if (options_.objective == Objective::memory) return list;
-    for (int m = -1; m < point.mesh.rank(); ++m)
-      if (m != point.shard) {
-        list.push_back(point);
-        list.back().shard = m;
-      }
+    for (int Point::*split : {&Point::shard, &Point::store})
+      for (int m = -1; m < point.mesh.rank(); ++m)
+        if (m != point.*split) {
+          list.push_back(point);
+          list.back().*split = m;
+        }
     const auto vary = [&](std::size_t Point::*choice, std::size_t count) {
       for (std::size_t value = 0; value < count; ++value)
         if (value + 1 == point.*choice || value == point.*choice + 1) {
@@ -244,6 +249,7 @@ class Searcher {
       if (const auto name = seed.layout.mesh_dim_of(dims_.dims()[d]))
         if (const auto m = point.mesh.find(*name)) point.mapped[d] = *m;
     if (const auto m = point.mesh.find(seed.shard)) point.shard = *m;
+    if (const auto m = point.mesh.find(seed.store)) point.store = *m;
     const auto micro =
         std::find(options_.micro_batches.begin(), options_.micro_batches.end(), seed.micro_batches);
     if (micro != options_.micro_batches.end())
@@ -306,6 +312,7 @@ class Searcher {
 std::string Candidate::to_string() const {
   std::string text = "mesh " + mesh.to_string() + "  layout " + layout.to_string();
   if (!shard.empty()) text += "  shard " + shard;
+  if (!store.empty()) text += "  store " + store;
   if (micro_batches > 1) text += "  micro_batches " + std::to_string(micro_batches);
   if (recompute != "none") text += "  recompute " + recompute;
   return text;

@@ -39,6 +39,7 @@ plan::Candidate chosen(const Settings& settings, std::int64_t ranks) {
   choice.layout = Layout::parse(settings.mesh.rules);
   choice.mesh = resolve_mesh(settings.mesh.shape, choice.layout, ranks);
   choice.shard = settings.optim.shard;
+  choice.store = settings.mesh.store;
   choice.micro_batches = settings.train.micro_batches;
   choice.recompute = settings.train.recompute;
   return choice;
@@ -72,7 +73,7 @@ Compiled compile_with(const Settings& settings, const plan::Candidate& choice,
   options.mesh = compiled.mesh;
   options.layout = compiled.layout;
   options.shard = choice.shard;
-  options.store = settings.mesh.store;
+  options.store = choice.store;
   compiled.program = plan::compile(variables, graphs, options);
   return compiled;
 }

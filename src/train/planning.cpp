@@ -68,7 +68,7 @@ class Evaluator {
       options.mesh = choice.mesh;
       options.layout = choice.layout;
       options.shard = choice.shard;
-      options.store = settings_.mesh.store;
+      options.store = choice.store;
       const auto program = plan::compile(made.variables(), graphs_of(made), options);
       std::vector<plan::SectionRuns> runs;
       for (const auto& count : made.step_sections()) runs.push_back({count.section, count.runs});
@@ -118,6 +118,7 @@ std::string progress_of(const plan::SearchResult& result, double seconds) {
 void write_candidate(JsonWriter& json, const plan::Candidate& choice) {
   json.key("mesh_shape").value(choice.mesh.to_string());
   json.key("layout").value(choice.layout.to_string()).key("shard").value(choice.shard);
+  json.key("store").value(choice.store);
   json.key("micro_batches").value(choice.micro_batches);
   json.key("recompute").value(choice.recompute);
 }

@@ -45,7 +45,7 @@ struct Variable {
   /// Slot, gradient and copy of a weight: name of the weight that it belongs to.
   std::string of;
   /// The name of which first values are drawn; "": its own. A copy begins equal to its weight.
-  std::string drawn_as;
+  std::string drawn_as = {};
 
   /// Part of a checkpoint.
   bool is_saved() const { return kind != Kind::gradient && kind != Kind::cache; }

@@ -19,6 +19,7 @@ struct Candidate {
   MeshShape mesh;
   Layout layout;
   std::string shard;  ///< optim.shard
+  std::string store;  ///< layout.store
   std::int64_t micro_batches = 1;
   std::string recompute = "none";  ///< train.recompute
 
@@ -83,7 +84,8 @@ class DimConflicts {
 /// Costs of a candidate; empty if it is illegal.
 using Evaluate = std::function<std::optional<Evaluation>(const Candidate&)>;
 
-/// Looks for the best mesh, layout, optimizer split, micro-batches and recompute regions: each
+/// Looks for the best mesh, layout, split of optimizer state and of stored weights, micro-batches
+/// and recompute regions: each
 /// factorisation of the ranks into one or two mesh dims (three, if time is left) is given layouts
 /// to begin with; from the most promising on, single choices are changed while that helps. Ends at
 /// the time limit with the best so far.
