@@ -45,7 +45,8 @@ class Run:
         if "loss" in record:
             self.step.append(int(record["step"]))
             self.loss.append(number(record["loss"]))
-            self.speed.append(number(record.get("tokens_per_s")))
+            self.speed.append(number(next((value for key, value in record.items()
+                                           if key.endswith("_per_s")), None)))
             self.seconds.append(number(record.get("step_s")))
         if "validation_loss" in record:
             self.validation_step.append(int(record["step"]))

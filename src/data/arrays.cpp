@@ -16,8 +16,6 @@
 namespace tessera::data {
 namespace {
 
-using ColumnPtr = std::shared_ptr<const Column>;
-
 /// The wanted fields of consecutive samples of one file; a null column: weights of 1.
 struct Rows {
   std::vector<ColumnPtr> columns;
@@ -32,18 +30,19 @@ class ArraySamples final : public Samples {
                Order::Kind kind)
       : fields_(std::move(fields)),
         streams_(std::move(streams)),
-        order_(counted(streams_), seed, kind) {}
+        order_(counted(streams_), seed, kind),
+        is_training_(kind == Order::Kind::shuffled) {}
 
   const std::vector<Field>& fields() const override { return fields_; }
   std::int64_t per_epoch() const override { return order_.per_epoch(); }
 
   Count count(std::int64_t epoch, std::int64_t index) const override {
-    const auto [rows, sample] = find(epoch, index);
+    const auto [rows, draw] = find(epoch, index);
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (fields_[f].name != "weights") continue;
       const Box box = whole_box(fields_[f].spec.shape);
       std::vector<float> weights(static_cast<std::size_t>(volume(box)), 1.0F);
-      if (rows->columns[f]) rows->columns[f]->read(sample, box.data(), weights.data());
+      if (rows->columns[f]) rows->columns[f]->read(draw, box.data(), weights.data());
       Count count;
       for (const float weight : weights) {
         count.targets += weight != 0;
@@ -55,12 +54,12 @@ class ArraySamples final : public Samples {
   }
 
   void read(std::int64_t epoch, std::int64_t index, std::span<const Part> parts) const override {
-    const auto [rows, sample] = find(epoch, index);
+    const auto [rows, draw] = find(epoch, index);
     for (const Part& part : parts) {
       const auto& column = rows->columns[part.field];
       const int rank = fields_[part.field].spec.shape.rank();
       if (column)
-        column->read(sample, part.box, part.out);
+        column->read(draw, part.box, part.out);
       else
         std::fill_n(static_cast<float*>(part.out), volume(Box(part.box, part.box + rank)), 1.0F);
     }
@@ -82,7 +81,7 @@ class ArraySamples final : public Samples {
     for (const Rows& rows : streams_) size += rows.range.size();
     return size;
   }
-  std::string unit() const override { return "samples"; }
+  std::string unit() const override { return unit_of(fields_); }
   std::int64_t targets_per_sample() const override { return weights_of(fields_); }
 
  private:
@@ -91,37 +90,38 @@ class ArraySamples final : public Samples {
     for (const Rows& rows : streams) counted.push_back({rows.range.size(), rows.weight, rows.name});
     return counted;
   }
-  std::pair<const Rows*, std::int64_t> find(std::int64_t epoch, std::int64_t index) const {
+  std::pair<const Rows*, Draw> find(std::int64_t epoch, std::int64_t index) const {
     const Order::Place place = order_.at(epoch, index);
     const Rows& rows = streams_[static_cast<std::size_t>(place.stream)];
-    return {&rows, rows.range.begin + place.item};
+    return {&rows, {rows.range.begin + place.item, epoch, index, is_training_}};
   }
 
   std::vector<Field> fields_;
   std::vector<Rows> streams_;
   Order order_;
+  bool is_training_;
 };
 
 /// The columns of a part of a file ("train"); nothing if the file has none of them.
 std::optional<Rows> open_part(const std::string& path, const io::FileIndex& index,
-                              const std::string& part, const std::vector<Field>& fields) {
+                              const std::string& part, const std::vector<Field>& fields,
+                              const ColumnOpener& open_column) {
   Rows rows;
   rows.name = path;
   std::int64_t samples = -1;
   std::string missing, first;
   for (const Field& field : fields) {
-    const io::DatasetInfo* dataset = index.find("/" + part + "/" + field.name);
-    if (dataset) {
-      rows.columns.push_back(std::make_shared<Column>(path, *dataset, field));
-      const std::int64_t count = rows.columns.back()->samples();
-      check_user(samples < 0 || count == samples, "data.path: ", path, ": ", first, " has ",
-                 samples, " samples and ", dataset->path, " has ", count);
-      samples = count;
-      if (first.empty()) first = dataset->path;
-    } else {
-      rows.columns.push_back(nullptr);
+    const std::string name = "/" + part + "/" + field.name;
+    rows.columns.push_back(open_column(path, index, name, field));
+    if (!rows.columns.back()) {
       if (field.name != "weights") missing = field.name;
+      continue;
     }
+    const std::int64_t count = rows.columns.back()->samples();
+    check_user(samples < 0 || count == samples, "data.path: ", path, ": ", first, " has ", samples,
+               " samples and ", name, " has ", count);
+    samples = count;
+    if (first.empty()) first = name;
   }
   if (samples < 0) return std::nullopt;
   std::vector<std::string> names;
@@ -151,12 +151,12 @@ void cut(const Rows& whole, double fraction, std::vector<Rows>& train,
 
 class Opener {
  public:
-  Opener(const DataConfig& config, const Wanted& wanted) : config_(config), wanted_(wanted) {}
+  Opener(const DataConfig& config, const Wanted& wanted, const ColumnOpener& open_column)
+      : config_(config), wanted_(wanted), open_column_(open_column) {}
 
   void open() {
-    check_user(!config_.path.empty(),
-               "data.path is empty; data.source = arrays needs HDF5 files "
-               "with datasets /train/<input of the model>");
+    check_user(!config_.path.empty(), "data.path is empty; data.source = ", config_.source,
+               " needs HDF5 files with datasets /train/<input of the model>");
     for (const std::string& entry : config_.path) {
       const WeightedPath weighted = parse_weighted(entry);
       for (const std::string& path : expand_paths(weighted.path)) open_train(path, weighted.weight);
@@ -164,7 +164,7 @@ class Opener {
     for (const std::string& entry : config_.validation)
       for (const std::string& path : expand_paths(entry)) {
         const io::FileIndex index = io::read_index(path);
-        auto rows = open_part(path, index, "validation", wanted_.inputs);
+        auto rows = open(path, index, "validation");
         validation.push_back(rows ? *rows : need_train(path, index));
       }
   }
@@ -172,8 +172,12 @@ class Opener {
   std::vector<Rows> train, validation;
 
  private:
+  std::optional<Rows> open(const std::string& path, const io::FileIndex& index,
+                           const std::string& part) const {
+    return open_part(path, index, part, wanted_.inputs, open_column_);
+  }
   Rows need_train(const std::string& path, const io::FileIndex& index) const {
-    auto rows = open_part(path, index, "train", wanted_.inputs);
+    auto rows = open(path, index, "train");
     check_user(rows.has_value(), "data.path: ", path, " has no datasets /train/",
                wanted_.inputs.front().name, ", …: one is needed for each input of the model");
     return *rows;
@@ -184,7 +188,7 @@ class Opener {
     rows.weight = weight;
     const bool own = !config_.validation.empty();
     const double fraction = own ? 0 : config_.validation_fraction;
-    auto held = open_part(path, index, "validation", wanted_.inputs);
+    auto held = open(path, index, "validation");
     if (!held || own) return cut(rows, fraction, train, validation);
     train.push_back(rows);
     if (fraction > 0) validation.push_back(*held);
@@ -192,6 +196,7 @@ class Opener {
 
   const DataConfig& config_;
   const Wanted& wanted_;
+  const ColumnOpener& open_column_;
 };
 
 std::int64_t samples_in(const std::vector<Rows>& streams) {
@@ -202,8 +207,19 @@ std::int64_t samples_in(const std::vector<Rows>& streams) {
 
 }  // namespace
 
+ColumnPtr open_array_column(const std::string& path, const io::FileIndex& index,
+                            const std::string& name, const Field& field) {
+  const io::DatasetInfo* dataset = index.find(name);
+  return dataset ? std::make_shared<ArrayColumn>(path, *dataset, field) : nullptr;
+}
+
 Corpus open_arrays(const DataConfig& config, const Wanted& wanted) {
-  Opener opener(config, wanted);
+  return open_columns(config, wanted, open_array_column);
+}
+
+Corpus open_columns(const DataConfig& config, const Wanted& wanted,
+                    const ColumnOpener& open_column) {
+  Opener opener(config, wanted, open_column);
   opener.open();
   Corpus corpus;
   corpus.train = std::make_shared<ArraySamples>(wanted.inputs, opener.train,

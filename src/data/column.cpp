@@ -35,13 +35,13 @@ bool fits(const std::vector<std::int64_t>& dataset, const Shape& shape) {
 }  // namespace
 
 /// One call of read: what is wanted, and where the next element goes.
-struct Column::Reading {
+struct ArrayColumn::Reading {
   std::int64_t sample = 0;
   const Interval* box = nullptr;
   unsigned char* out = nullptr;
 };
 
-Column::Column(const std::string& path, const io::DatasetInfo& dataset, Field field)
+ArrayColumn::ArrayColumn(const std::string& path, const io::DatasetInfo& dataset, Field field)
     : field_(std::move(field)),
       type_(dataset.type),
       samples_(dataset.shape.empty() ? 0 : dataset.shape[0]),
@@ -70,14 +70,14 @@ Column::Column(const std::string& path, const io::DatasetInfo& dataset, Field fi
   file_ = FileSet({{path, dataset.offset, dataset.size() * type_.bytes}});
 }
 
-void Column::read(std::int64_t sample, const Interval* box, void* out) const {
-  Reading reading{sample, box, static_cast<unsigned char*>(out)};
-  read_block(0, sample * field_.spec.shape.size(), reading);
+void ArrayColumn::read(const Draw& draw, const Interval* box, void* out) const {
+  Reading reading{draw.sample, box, static_cast<unsigned char*>(out)};
+  read_block(0, draw.sample * field_.spec.shape.size(), reading);
 }
 
 /// Reads the box's part of the elements from `first` on, which are one index of all dims before
 /// `dim`: at once where little is read in vain, else piece by piece.
-void Column::read_block(int dim, std::int64_t first, Reading& reading) const {
+void ArrayColumn::read_block(int dim, std::int64_t first, Reading& reading) const {
   const int rank = field_.spec.shape.rank();
   const std::int64_t slab = dim < rank ? slab_[static_cast<std::size_t>(dim)] : 1;
   const Interval wanted = dim < rank ? reading.box[dim] : Interval{0, 1};
@@ -94,7 +94,7 @@ void Column::read_block(int dim, std::int64_t first, Reading& reading) const {
     cut_block(dim + 1, bytes.data() + i * slab * type_.bytes, reading);
 }
 
-void Column::cut_block(int dim, const unsigned char* bytes, Reading& reading) const {
+void ArrayColumn::cut_block(int dim, const unsigned char* bytes, Reading& reading) const {
   const std::int64_t slab = slab_[static_cast<std::size_t>(dim)] * type_.bytes;
   const Interval& wanted = reading.box[dim];
   if (dim + 1 == field_.spec.shape.rank())
@@ -103,7 +103,7 @@ void Column::cut_block(int dim, const unsigned char* bytes, Reading& reading) co
     cut_block(dim + 1, bytes + i * slab, reading);
 }
 
-void Column::convert(const unsigned char* from, std::int64_t count, Reading& reading) const {
+void ArrayColumn::convert(const unsigned char* from, std::int64_t count, Reading& reading) const {
   if (type_.kind == io::ElementType::Kind::floating) return convert_as<float>(from, count, reading);
   const bool is_signed = type_.kind == io::ElementType::Kind::signed_integer;
   switch (type_.bytes) {
@@ -122,7 +122,8 @@ void Column::convert(const unsigned char* from, std::int64_t count, Reading& rea
 }
 
 template <class Stored>
-void Column::convert_as(const unsigned char* from, std::int64_t count, Reading& reading) const {
+void ArrayColumn::convert_as(const unsigned char* from, std::int64_t count,
+                             Reading& reading) const {
   const std::int64_t limit = field_.limit > 0 ? field_.limit : std::int64_t{1} << 31;
   for (std::int64_t i = 0; i < count; ++i) {
     Stored stored;
@@ -142,7 +143,7 @@ void Column::convert_as(const unsigned char* from, std::int64_t count, Reading& 
   }
 }
 
-Digest Column::digest() const {
+Digest ArrayColumn::digest() const {
   return file_.digest()
       .add(static_cast<std::uint64_t>(samples_))
       .add(std::bit_cast<std::uint64_t>(offset_))

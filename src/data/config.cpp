@@ -44,6 +44,12 @@ void DataConfig::describe(config::Schema& schema) {
            "Random ids, or samples of other models, of one epoch")
       .range(4, 1e15);
   schema.add("data.seed", seed, "Seed of the order of samples; -1: run.seed").range(-1, 9e15);
+  picture.describe(schema);
+  schema
+      .add("data.threads", threads,
+           "Threads of each rank that read (and decode) samples, besides the one that computes")
+      .range(1, 1024)
+      .free_key();
   schema.add("data.ahead", ahead, "Batches that are read before they are needed")
       .range(1, 1024)
       .free_key();

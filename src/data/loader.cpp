@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <csignal>
 #include <deque>
@@ -21,6 +22,30 @@ void block_signals() {
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+/// Calls `call` for 0 … count - 1 on `threads` threads, this one among them. Of several exceptions
+/// the one of the lowest index is thrown, as with one thread.
+template <class Call>
+void for_each_index(std::int64_t count, int threads, const Call& call) {
+  std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  std::int64_t failed = count;
+  std::exception_ptr exception;
+  const auto work = [&] {
+    for (std::int64_t i = next++; i < count; i = next++) try {
+        call(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (i < failed) failed = i, exception = std::current_exception();
+        return;
+      }
+  };
+  std::vector<std::jthread> others;  // they inherit this thread's blocked signals
+  for (int t = 1; t < std::min<std::int64_t>(threads, count); ++t) others.emplace_back(work);
+  work();
+  others.clear();
+  if (exception) std::rethrow_exception(exception);
 }
 
 /// An input's field and the boxes of the local ranks.
@@ -71,7 +96,9 @@ struct Loader::Impl {
   bool stopping = false;
 
   Batch build(const Position& at) const;
-  TileData read_tile(const Position& at, std::int64_t first, std::size_t rank) const;
+  TileData empty_tile(std::size_t rank) const;
+  void read_row(const Position& at, std::int64_t first, std::int64_t row, std::size_t rank,
+                TileData& tile) const;
   Position after(Position at) const;
   void read_ahead(Position at);
   void start();
@@ -79,28 +106,25 @@ struct Loader::Impl {
   const Item& wait_for_item();
 };
 
-TileData Loader::Impl::read_tile(const Position& at, std::int64_t first, std::size_t rank) const {
+TileData Loader::Impl::empty_tile(std::size_t rank) const {
   TileData tile;
-  Interval rows{config.batch, 0};  // that any input of this rank wants, of those that there are
-  for (const Input& input : inputs) {
-    const Interval& own = input.boxes[rank][0];
-    tile.inputs.emplace_back(static_cast<std::size_t>(own.size()) * input.row_bytes(rank));
-    if (tile.inputs.back().empty()) continue;
-    rows.begin = std::min(rows.begin, own.begin);
-    rows.end = std::max(rows.end, own.end);
-  }
-  rows.end = std::min(rows.end, samples->per_epoch() - at.index - first);
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    std::vector<Samples::Part> parts;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Box& box = inputs[i].boxes[rank];
-      if (row < box[0].begin || row >= box[0].end || tile.inputs[i].empty()) continue;
-      const auto offset = static_cast<std::size_t>(row - box[0].begin) * inputs[i].row_bytes(rank);
-      parts.push_back({inputs[i].field, box.data() + 1, tile.inputs[i].data() + offset});
-    }
-    if (!parts.empty()) samples->read(at.epoch, at.index + first + row, parts);
-  }
+  for (const Input& input : inputs)
+    tile.inputs.emplace_back(static_cast<std::size_t>(input.boxes[rank][0].size()) *
+                             input.row_bytes(rank));
   return tile;
+}
+
+/// Sample `row` of a micro-batch whose first is `first`, where this rank's tile has it.
+void Loader::Impl::read_row(const Position& at, std::int64_t first, std::int64_t row,
+                            std::size_t rank, TileData& tile) const {
+  std::vector<Samples::Part> parts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Box& box = inputs[i].boxes[rank];
+    if (row < box[0].begin || row >= box[0].end || tile.inputs[i].empty()) continue;
+    const auto offset = static_cast<std::size_t>(row - box[0].begin) * inputs[i].row_bytes(rank);
+    parts.push_back({inputs[i].field, box.data() + 1, tile.inputs[i].data() + offset});
+  }
+  if (!parts.empty()) samples->read(at.epoch, at.index + first + row, parts);
 }
 
 Batch Loader::Impl::build(const Position& at) const {
@@ -116,10 +140,16 @@ Batch Loader::Impl::build(const Position& at) const {
   const std::int64_t micro_rows = config.batch / config.micro_batches;
   for (std::int64_t micro = 0; micro < config.micro_batches; ++micro) {
     std::vector<TileData> tiles;
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      tiles.push_back(read_tile(at, micro * micro_rows, rank));
+    for (std::size_t rank = 0; rank < ranks; ++rank) tiles.push_back(empty_tile(rank));
     batch.tiles.push_back(std::move(tiles));
   }
+  const auto local_ranks = static_cast<std::int64_t>(ranks);
+  for_each_index(batch.rows * local_ranks, config.threads, [&](std::int64_t i) {
+    const std::int64_t row = i / local_ranks, micro = row / micro_rows;
+    const auto rank = static_cast<std::size_t>(i % local_ranks);
+    read_row(at, micro * micro_rows, row % micro_rows, rank,
+             batch.tiles[static_cast<std::size_t>(micro)][rank]);
+  });
   return batch;
 }
 

@@ -29,7 +29,7 @@ class RandomArrays final : public Samples {
     return Digest{}.add(seed_).add(static_cast<std::uint64_t>(count_));
   }
   std::int64_t size() const override { return count_; }
-  std::string unit() const override { return "samples"; }
+  std::string unit() const override { return unit_of(fields_); }
   std::int64_t targets_per_sample() const override { return weights_of(fields_); }
 
  private:

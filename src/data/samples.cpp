@@ -11,6 +11,12 @@ std::int64_t weights_of(const std::vector<Field>& fields) {
   return 1;
 }
 
+std::string unit_of(const std::vector<Field>& fields) {
+  bool has_picture = false;
+  for (const Field& field : fields) has_picture = has_picture || field.name == "image";
+  return has_picture && weights_of(fields) == 1 ? "images" : "samples";
+}
+
 std::size_t field_index(const Samples& samples, const std::string& name) {
   const auto& fields = samples.fields();
   for (std::size_t i = 0; i < fields.size(); ++i)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/data/arrays.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/images.hpp"
 #include "tessera/data/pair_source.hpp"
 #include "tessera/data/token_source.hpp"
 
@@ -28,6 +29,7 @@ const std::vector<Source>& sources() {
       {"pairs",
        "pairs files of tools/prepare_pairs.py, for translation; without a path generated pairs",
        open_pairs},
+      {"images", "files of JPEGs with labels of tools/prepare_images.py", open_images},
       {"arrays", "named arrays of HDF5 files: images with labels, …", open_arrays},
       {"random", "random values for any model", open_random},
   };

@@ -3,6 +3,7 @@
 
 #include "tessera/models/convnet.hpp"
 #include "tessera/models/mlp.hpp"
+#include "tessera/models/resnet.hpp"
 #include "tessera/models/seq2seq.hpp"
 #include "tessera/models/transformer.hpp"
 
@@ -14,6 +15,8 @@ const std::vector<ModelEntry>& builtin_models() {
        [] { return std::make_unique<Transformer>(); }},
       {"convnet", "convolutional classifier of pictures",
        [] { return std::make_unique<ConvNet>(); }},
+      {"resnet", "residual net that classifies pictures (ResNet v1.5)",
+       [] { return std::make_unique<ResNet>(); }},
       {"seq2seq", "encoder-decoder Transformer", [] { return std::make_unique<Seq2Seq>(); }},
       {"mlp", "two-layer perceptron", [] { return std::make_unique<Mlp>(); }},
   };

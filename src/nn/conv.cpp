@@ -79,7 +79,7 @@ Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions&
   Graph& graph = x.graph();
   const Graph::Scope scope(graph, options.name);
   const Shape line{x.shape()[x.shape().index_of(channels)]};
-  const Tensor scale = affine(x, "scale", line, options, 1);
+  const Tensor scale = affine(x, "scale", line, options, options.scale);
   const Tensor bias = affine(x, "bias", line, options, 0);
   const DType dtype = weight_dtype(x.dtype());
   const Tensor mean = running(graph, "running_mean", line, dtype, 0);

@@ -5,6 +5,7 @@
 #include "tessera/ops/pointwise.hpp"
 #include "tessera/ops/reduce.hpp"
 #include "tessera/ops/softmax_cross_entropy.hpp"
+#include "tessera/ops/top_k.hpp"
 
 namespace tessera::nn {
 
@@ -19,6 +20,14 @@ Tensor correct(Tensor logits, Tensor labels) {
   return ops::pointwise1({entropy}, [&](std::span<const ops::Value> in) {
     return in[0].apply(ops::PointOp::less, in[0].constant(kHuge / 2));
   });
+}
+
+Tensor among_likeliest(Tensor logits, Tensor labels, std::int64_t count) {
+  const std::string& classes = logits.shape()[logits.shape().rank() - 1].name;
+  const Tensor likeliest =
+      ops::top_k(ops::stop_gradient(ops::cast(logits, DType::f32)), classes, {"likeliest", count})
+          .indices;
+  return ops::reduce_any(ops::cast(ops::equal(likeliest, labels), DType::f32), labels.shape());
 }
 
 }  // namespace tessera::nn

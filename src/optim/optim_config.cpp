@@ -16,7 +16,7 @@ void OptimConfig::describe(config::Schema& schema) {
   schema.add("optim.lr", lr, "learning rate, before the schedule's factors").range(0, kHuge);
   schema.add("optim.schedule", schedule,
              "product of factors of the learning rate: constant, warmup, rsqrt, linear_decay, "
-             "cosine, numbers; e.g. warmup*cosine");
+             "cosine, step, numbers; e.g. warmup*cosine");
   schema
       .add("optim.schedule_steps", schedule_steps,
            "steps that the schedule counts on, kept on resume; 0: train.steps of the first start")
@@ -29,6 +29,9 @@ void OptimConfig::describe(config::Schema& schema) {
       .range(0, kHuge);
   schema.add("optim.final_share", final_share, "share of the rate that cosine leaves at the end")
       .range(0, 1);
+  schema.add("optim.step_at", step_at,
+             "steps after which the factor step multiplies the rate by optim.step_factor");
+  schema.add("optim.step_factor", step_factor, "of the factor step").range(0, 1);
   schema
       .add("optim.clip_norm", clip_norm,
            "largest global norm of the gradient, longer ones are scaled down; 0: off")

@@ -14,6 +14,7 @@ data::LoaderConfig one_epoch(const Settings& settings) {
   config.micro_batches = settings.train.micro_batches;
   config.epochs = 1;
   config.ahead = settings.data.ahead;
+  config.threads = settings.data.threads;
   return config;
 }
 

@@ -32,6 +32,7 @@ data::LoaderConfig endless(const Settings& settings) {
   config.batch = settings.data.batch;
   config.micro_batches = settings.train.micro_batches;
   config.ahead = settings.data.ahead;
+  config.threads = settings.data.threads;
   return config;
 }
 

@@ -93,11 +93,11 @@ TEST_CASE("Big arrays are read in pieces where little of them is wanted") {
   writer.add("/train/x", {2, rows, columns}, values, Kind::floating);
   const Field field{"x", {Shape{{"row", rows}, {"column", columns}}, DType::f32}};
   const io::FileIndex index = io::read_index(writer.write());
-  const Column column(scratch.path("field.h5"), *index.find("/train/x"), field);
+  const ArrayColumn column(scratch.path("field.h5"), *index.find("/train/x"), field);
   for (const Box& box :
        std::vector<Box>{{{0, 9}, {0, 9000}}, {{3, 8}, {100, 8000}}, {{2, 9}, {17, 18}}}) {
     std::vector<float> out(static_cast<std::size_t>(volume(box)));
-    column.read(1, box.data(), out.data());
+    column.read({.sample = 1}, box.data(), out.data());
     std::size_t at = 0;
     bool is_right = true;
     for (std::int64_t r = box[0].begin; r < box[0].end; ++r)

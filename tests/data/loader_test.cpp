@@ -264,6 +264,25 @@ TEST_CASE("What reading throws reaches the consumer, at the batch where it happe
   for (int i = 0; i < 5; ++i) CHECK(elsewhere.next().has_value());
 }
 
+TEST_CASE("Several threads read the same batches, and the first failure is what is told") {
+  const SamplesPtr samples = make_samples(2000, 7);
+  LoaderConfig one{32, 2}, many{32, 2};
+  many.threads = 5;
+  Loader alone = whole_loader(samples, one), together = whole_loader(samples, many);
+  for (int i = 0; i < 12; ++i) {
+    const Batch a = *alone.next(), b = *together.next();
+    CHECK(a.rows == b.rows);
+    for (std::size_t micro = 0; micro < 2; ++micro)
+      CHECK(a.tiles[micro][0].inputs == b.tiles[micro][0].inputs);
+  }
+  const auto watched = std::make_shared<Watched>(641);
+  watched->fails_at = 57;
+  const auto failing = std::make_shared<TokenSamples>(std::vector<Stream>{{watched}}, 10, 1,
+                                                      Order::Kind::sequential);
+  Loader loader = whole_loader(failing, many);
+  CHECK(loader.status().message == "id out of bounds");
+}
+
 TEST_CASE("Reading ahead is bounded, happens before it is asked for, and stops at once") {
   const auto watched = std::make_shared<Watched>(100001);
   const auto samples =

@@ -55,6 +55,21 @@ TEST_CASE("factors of the learning rate") {
   CHECK(learning_rate(config, 200) == Approx(0.05));
 }
 
+TEST_CASE("a rate falls in steps") {
+  auto config = make("step*warmup");
+  config.step_at = {"30", "60"};
+  config.step_factor = 0.2;
+  CHECK(learning_rate(config, 5) == Approx(0.25));
+  CHECK(learning_rate(config, 30) == 0.5);
+  CHECK(learning_rate(config, 31) == Approx(0.1));
+  CHECK(learning_rate(config, 60) == Approx(0.1));
+  CHECK(learning_rate(config, 61) == Approx(0.02));
+  config.step_at = {"soon"};
+  CHECK(message(config).find("optim.step_at: 'soon'") != std::string::npos);
+  config.step_at.clear();
+  CHECK(message(config).find("optim.step_at") != std::string::npos);
+}
+
 TEST_CASE("a schedule is a product") {
   CHECK(learning_rate(make("warmup*rsqrt*linear_decay"), 91) ==
         Approx(0.5 * 1 / std::sqrt(91) * 0.5));

@@ -2,25 +2,46 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "tessera/data/digest.hpp"
 #include "tessera/data/file_set.hpp"
 #include "tessera/data/samples.hpp"
 #include "tessera/io/hdf5.hpp"
 
 namespace tessera::data {
 
+/// Which sample of a file is read, and what for: a picture is cut anew in each epoch of training.
+struct Draw {
+  std::int64_t sample = 0;
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  ///< of the epoch
+  bool training = false;
+};
+
 /// One input's values of all samples of a file, read at their place in it.
 class Column {
  public:
-  /// `dataset` holds [samples, field's dims…].
-  Column(const std::string& path, const io::DatasetInfo& dataset, Field field);
+  virtual ~Column() = default;
+  virtual std::int64_t samples() const = 0;
+  /// Writes the part `box` of a sample's value, dense, in the field's dtype. May be called from
+  /// several threads at once. UserError for content that is no such value.
+  virtual void read(const Draw& draw, const Interval* box, void* out) const = 0;
+  virtual Digest digest() const = 0;
+};
+using ColumnPtr = std::shared_ptr<const Column>;
 
-  std::int64_t samples() const { return samples_; }
-  /// Writes the part `box` of a sample's value, dense, in the field's dtype.
-  void read(std::int64_t sample, const Interval* box, void* out) const;
-  Digest digest() const;
+/// Numbers of a dataset.
+class ArrayColumn final : public Column {
+ public:
+  /// `dataset` holds [samples, field's dims…].
+  ArrayColumn(const std::string& path, const io::DatasetInfo& dataset, Field field);
+
+  std::int64_t samples() const override { return samples_; }
+  void read(const Draw& draw, const Interval* box, void* out) const override;
+  Digest digest() const override;
 
  private:
   struct Reading;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/config/schema.hpp"
+#include "tessera/data/picture.hpp"
 
 namespace tessera::data {
 
@@ -22,6 +23,8 @@ struct DataConfig {
   std::int64_t random_tokens = 1 << 20;
   std::int64_t seed = -1;
   int ahead = 2;
+  int threads = 1;
+  PictureConfig picture;
 
   void describe(config::Schema& schema);
 };

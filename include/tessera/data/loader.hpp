@@ -28,6 +28,7 @@ struct LoaderConfig {
   std::int64_t micro_batches = 1;
   std::int64_t epochs = 0;  ///< after which next() gives nothing; 0: endless
   int ahead = 2;            ///< batches that are read before they are asked for
+  int threads = 1;          ///< that read the samples of a batch
 };
 
 /// An input that is loaded: a field of the samples, and what each local rank holds of it in a

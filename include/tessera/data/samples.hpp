@@ -51,7 +51,7 @@ class Samples {
   virtual Digest digest() const = 0;
   /// How much there is in all, counted in unit().
   virtual std::int64_t size() const = 0;
-  /// What targets are: "tokens", "samples".
+  /// What targets are: "tokens", "samples", "images".
   virtual std::string unit() const = 0;
   /// Targets of a sample at most.
   virtual std::int64_t targets_per_sample() const = 0;
@@ -59,6 +59,8 @@ class Samples {
 
 /// Elements of the field "weights": what a sample of arrays counts for at most; 1 without it.
 std::int64_t weights_of(const std::vector<Field>& fields);
+/// "images" where each sample has one picture, else "samples".
+std::string unit_of(const std::vector<Field>& fields);
 /// Index of a field; Error if there is none of that name.
 std::size_t field_index(const Samples& samples, const std::string& name);
 

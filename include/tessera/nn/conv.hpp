@@ -33,6 +33,7 @@ struct BatchNormOptions {
   double epsilon = 1e-5;
   /// Share of the running statistics that a step keeps.
   double momentum = 0.9;
+  double scale = 1;      ///< at first
   bool training = true;  ///< else with the running statistics
   /// In training: the running statistics move. Not where a net only serves to train another one.
   bool moving = true;

@@ -22,6 +22,9 @@ struct OptimConfig {
   std::int64_t decay_steps = 0;
   /// cosine: the share of the rate that is left at the end.
   double final_share = 0;
+  /// step: the rate is multiplied by step_factor after each of these steps, in rising order.
+  std::vector<std::string> step_at;
+  double step_factor = 0.1;
   /// Largest global norm of the gradient; 0: no clipping.
   double clip_norm = 0;
   /// Decoupled weight decay, times the learning rate; 0: none.

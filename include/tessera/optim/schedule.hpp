@@ -14,6 +14,7 @@ namespace tessera::optim {
 ///   rsqrt         1 / sqrt(max(step, warmup))
 ///   linear_decay  1, over the last decay_steps steps falling linearly towards 0
 ///   cosine        from 1 after the warm-up to final_share at the last step
+///   step          step_factor ^ (how many of step_at lie before this step)
 /// Numbers are factors, too. The factors are those of Mesh-TensorFlow's learning rate schedules
 /// (tensorflow/mesh, mesh_tensorflow/transformer/learning_rate_schedules.py).
 double learning_rate(const OptimConfig& config, std::int64_t step);

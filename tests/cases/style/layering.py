@@ -20,6 +20,7 @@ HOMES = [
     (re.compile(r"^mpi(o|x|-ext)?\.h$"), {"comm", "io"}),
     (re.compile(r"^(hdf5|H5\w*)\.h$"), {"io"}),
     (re.compile(r"^boost/"), {"config"}),
+    (re.compile(r"^(jpeglib|jerror|turbojpeg)\.h$"), {"data"}),
 ]
 VERSION_MACRO = re.compile(r"\bKOKKOS_VERSION\w*")
 

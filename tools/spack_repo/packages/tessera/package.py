@@ -36,6 +36,7 @@ class Tessera(CMakePackage, CudaPackage):
     depends_on("openblas")
     depends_on("boost@1.70:+program_options")
     depends_on("kokkos@3.4:")
+    depends_on("libjpeg-turbo@2:")
     depends_on("kokkos@3.4:+openmp", when="+openmp")
     depends_on("onednn@2.6:", when="+onednn")
     depends_on("catch2@2.13:", when="+tests")
