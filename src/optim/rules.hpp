@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <vector>
+
 #include "tessera/graph/graph.hpp"
 #include "tessera/ops/pointwise.hpp"
 #include "tessera/optim/optim_config.hpp"
@@ -37,7 +39,7 @@ struct WeightUpdate {
 /// sgd, momentum, adam and adamw: one operation for each weight.
 void update_by_moments(const WeightUpdate& update);
 /// Shazeer and Stern, "Adafactor", in the form of tensorflow/mesh (mesh_tensorflow/optimize.py).
-void update_by_adafactor(const WeightUpdate& update);
+void update_by_adafactor(const std::vector<WeightUpdate>& updates);
 
 /// A weight's average after a step from `before` to `after`. It starts from the initial weights,
 /// which the first step still sees.

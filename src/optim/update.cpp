@@ -125,17 +125,15 @@ void build_update(Graph& graph, const OptimConfig& config,
   std::vector<Tensor> gradients;
   for (const auto& weight : weights) gradients.push_back(graph.read(gradient_name(weight.name)));
   const Scalars scalars = make_scalars(graph, config, weights[0].spec.dtype, gradients);
+  std::vector<WeightUpdate> updates;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (config.ema > 0) declare_average(graph, weights[i]);
     const bool decays = weights[i].decay || config.decay_all;
-    const WeightUpdate update{config,       scalars,
-                              weights[i],   graph.read(weights[i].name),
-                              gradients[i], decays ? config.weight_decay : 0};
-    if (config.name == "adafactor")
-      update_by_adafactor(update);
-    else
-      update_by_moments(update);
+    updates.push_back({config, scalars, weights[i], graph.read(weights[i].name), gradients[i],
+                       decays ? config.weight_decay : 0});
   }
+  if (config.name == "adafactor") return update_by_adafactor(updates);
+  for (const auto& update : updates) update_by_moments(update);
 }
 
 }  // namespace tessera::optim

@@ -3,6 +3,7 @@
 
 #include "fuse.hpp"
 #include "memory.hpp"
+#include "merge_reductions.hpp"
 #include "section_planner.hpp"
 #include "storage.hpp"
 #include "tessera/base/error.hpp"
@@ -10,6 +11,15 @@
 
 namespace tessera::plan {
 namespace {
+
+/// True of sections that update weights.
+bool reads_gradients(const Graph& graph) {
+  for (int t = 0; t < graph.tensor_count(); ++t) {
+    const int variable = graph.info(t).variable;
+    if (variable >= 0 && graph.variables()[variable].kind == Variable::Kind::gradient) return true;
+  }
+  return false;
+}
 
 /// Offsets from the start of the arena: variables first, the section's own part after them.
 void place_in_arena(program::Program& program) {
@@ -48,6 +58,7 @@ program::Program compile(const VariableSet& variables, const std::vector<const G
   for (const Graph* graph : graphs) {
     Draft draft = SectionPlanner(storage, *graph).run();
     fuse(draft);
+    if (reads_gradients(*graph)) merge_reductions(draft);
     bind_stores(draft, storage);
     plan_memory(draft.section);
     program.sections.push_back(std::move(draft.section));

@@ -118,14 +118,18 @@ void SectionBuilder::exchange(program::ExchangeStep step) {
   section_.steps.emplace_back(std::move(step));
 }
 
-BufferId SectionBuilder::staging(const std::string& name, std::int64_t bytes) {
+program::Buffer staging_buffer(const std::string& name, std::int64_t bytes, int mesh_rank) {
   program::Buffer buffer;
   buffer.name = name;
   // Counted in words of four bytes; the executor sees to the elements' real type.
   buffer.spec = {Shape{{"words", (bytes + 3) / 4}}, DType::i32};
-  buffer.placement = Placement(mesh().rank());
+  buffer.placement = Placement(mesh_rank);
   buffer.bytes = bytes;
-  section_.buffers.push_back(std::move(buffer));
+  return buffer;
+}
+
+BufferId SectionBuilder::staging(const std::string& name, std::int64_t bytes) {
+  section_.buffers.push_back(staging_buffer(name, bytes, mesh().rank()));
   return static_cast<BufferId>(section_.buffers.size()) - 1;
 }
 

@@ -10,6 +10,9 @@
 
 namespace tessera::plan {
 
+/// Memory in which pieces of several buffers lie packed.
+program::Buffer staging_buffer(const std::string& name, std::int64_t bytes, int mesh_rank);
+
 /// Appends buffers and steps to a section; knows how to carry out relayouts, one tensor or many.
 class SectionBuilder {
  public:

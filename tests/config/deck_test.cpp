@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "data/scratch.hpp"
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
 
@@ -114,8 +115,8 @@ TEST_CASE("Keys are never guessed from their beginnings") {
 }
 
 TEST_CASE("A missing deck offers the names that are near") {
-  const auto folder = std::filesystem::temp_directory_path() / "tessera_config_deck_test";
-  std::filesystem::create_directories(folder);
+  const data::test::Scratch scratch;
+  const auto& folder = scratch.folder();
   std::ofstream(folder / "quickstart.ini") << "[a]\n";
   const std::string message =
       message_of([&] { read_deck_file((folder / "quikstart.ini").string()); });
@@ -129,7 +130,6 @@ TEST_CASE("A missing deck offers the names that are near") {
   CHECK(read_deck_file((folder / "long.ini").string()) == long_text);
   // Opens, but its first byte, of an address that is not mapped, cannot be read.
   CHECK(message_of([&] { read_deck_file("/proc/self/mem"); }).find("cannot read deck") == 0);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("A command line has a verb, files, flags and settings") {

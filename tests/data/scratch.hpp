@@ -28,6 +28,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
+  const std::filesystem::path& folder() const { return folder_; }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   /// Writes a file, with the folders above it, and gives its path.
   std::string write(const std::string& name, std::string_view content) const {

@@ -108,3 +108,25 @@ TEST_CASE("a block is few local steps") {
   CHECK(kernels["pointwise"] <= 7);
   CHECK(kernels["reduce"] == 0);
 }
+
+TEST_CASE("Adafactor's sums over a cut model share messages, however many weights there are") {
+  const auto calls = [](std::int64_t layers) {
+    auto config = wide_model();
+    config.layers = layers;
+    models::Transformer model(config);
+    optim::OptimConfig adafactor;
+    adafactor.name = "adafactor";
+    adafactor.factored_size = 16;
+    replicate::Task task(model, adafactor, {.batch = kBatch, .length = kLength});
+    plan::PlanOptions options;
+    options.mesh = MeshShape::parse("cols:8", 0);
+    options.layout = Layout::parse("vocab:cols,d_ff:cols,heads:cols");
+    const auto program = plan::compile(task.variables(), task.graphs(), options);
+    std::int64_t calls = 0;
+    for (const auto& row : plan::report(program, {{"update", 1}}).collectives) calls += row.count;
+    return calls;
+  };
+  // Squared gradients of all weights; rows, columns and squared weights; means of rows; updates.
+  CHECK(calls(2) <= 5);
+  CHECK(calls(7) == calls(2));
+}

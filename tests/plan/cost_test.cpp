@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "data/scratch.hpp"
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
@@ -140,20 +141,20 @@ TEST_CASE("A fit finds the rates that made the samples") {
 }
 
 TEST_CASE("A machine's file reads back, and names what is wrong in it") {
-  const auto file = std::filesystem::temp_directory_path() / "tessera_plan_machine_test.ini";
+  const data::test::Scratch scratch;
+  const std::string file = scratch.path("machine.ini");
   auto m = machine();
   m.name = "a machine";
   m.flops = 3e12;
   std::ofstream(file) << m.to_ini("two\nlines");
-  const auto again = plan::Machine::read(file.string());
+  const auto again = plan::Machine::read(file);
   CHECK(again.name == m.name);
   CHECK(again.flops == m.flops);
   CHECK(again.alone == m.alone);
   CHECK(again.together == m.together);
   CHECK(again.links.at("all_reduce").beta == 1e-3);
   std::ofstream(file) << "[machine]\nflopps = 1e12\n";
-  CHECK(complaint_of(file.string()).find("machine.flops") != std::string::npos);
+  CHECK(complaint_of(file).find("machine.flops") != std::string::npos);
   std::ofstream(file) << "[alone]\neinsum.f32 = 1e-6, fast\n";
-  CHECK(complaint_of(file.string()).find("fast") != std::string::npos);
-  std::filesystem::remove(file);
+  CHECK(complaint_of(file).find("fast") != std::string::npos);
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "data/scratch.hpp"
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
 
@@ -16,17 +17,10 @@ namespace {
 
 /// A pretended /proc and /sys.
 struct Root {
-  fs::path path = fs::temp_directory_path() / "tessera_memory_test";
-  Root() {
-    fs::remove_all(path);
-    write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    4000 kB\n");
-  }
-  ~Root() { fs::remove_all(path); }
-  void write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path / name).parent_path());
-    std::ofstream(path / name) << text;
-  }
-  double available() const { return available_memory(path.string()); }
+  data::test::Scratch scratch;
+  Root() { write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    4000 kB\n"); }
+  void write(const std::string& name, const std::string& text) const { scratch.write(name, text); }
+  double available() const { return available_memory(scratch.folder().string()); }
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "data/scratch.hpp"
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
@@ -63,7 +64,8 @@ class Poisoned : public models::Transformer {
 };
 
 struct Fixture {
-  fs::path folder = fs::temp_directory_path() / "tessera_run_test";
+  data::test::Scratch scratch;
+  fs::path folder = scratch.folder();
   train::Models models;
   std::string out;
 
@@ -71,11 +73,8 @@ struct Fixture {
     static const device::Runtime runtime;
     models.add("transformer", [] { return std::make_unique<models::Transformer>(); });
     models.add("poisoned", [] { return std::make_unique<Poisoned>(); });
-    fs::remove_all(folder);
-    fs::create_directories(folder);
     write_text(false);
   }
-  ~Fixture() { fs::remove_all(folder); }
 
   /// 600 tokens; one of them is '~' if asked for.
   void write_text(bool poisoned) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "data/scratch.hpp"
 #include "support/catch.hpp"
 #include "tessera/comm/signals.hpp"
 
@@ -46,8 +47,8 @@ TEST_CASE("Votes summed over ranks give the strongest reason") {
 }
 
 TEST_CASE("Rank 0 judges stop file and time, every rank its own signals") {
-  const auto path = std::filesystem::temp_directory_path() / "tessera_stops_test";
-  std::filesystem::remove(path);
+  const data::test::Scratch scratch;
+  const std::filesystem::path path = scratch.path("stop");
   const comm::StopSignals signals({SIGUSR1});
   comm::clear_pending_signal();
   const StopWatch root(true, WallClock(1e-9, 0), path.string());
