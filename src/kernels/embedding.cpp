@@ -45,6 +45,7 @@ void embedding_backward(const device::Exec& exec, const Call& call) {
   EmbeddingPlan plan = plan_embedding(dtable, call.inputs[0], call.inputs[1]);
   plan.from = call.inputs[1].data;
   plan.to = dtable.data;
+  plan.order = static_cast<std::int32_t*>(call.workspace);
   plan.accumulate = call.attributes.integer_or("accumulate", 0) != 0;
   if (!plan.accumulate) {
     set_zero(exec, dtable.data, static_cast<std::size_t>(dtable.size()) * bytes_of(dtable.dtype));

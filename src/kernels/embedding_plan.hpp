@@ -17,6 +17,7 @@ struct EmbeddingPlan {
   const void* from;  ///< forward: table; backward: dout [count, width]
   void* to;          ///< forward: out [count, width]; backward: dtable
   bool accumulate;
+  int32_t* order;  ///< backward, portable: room for `count` places
 };
 
 }  // namespace tessera::kernels

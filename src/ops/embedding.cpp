@@ -5,6 +5,7 @@
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
 #include "tessera/program/emitter.hpp"
+#include "tessera/program/workspace.hpp"
 
 namespace tessera::ops {
 namespace {
@@ -31,8 +32,11 @@ class EmbeddingGradient : public Operation {
     return strategies;
   }
   void lower(program::Emitter& emitter) const override {
+    program::Emitter::KernelOptions options;
+    options.workspace_bytes =
+        program::embedding_backward_workspace(emitter.local_shape(emitter.input(0)).size());
     emitter.kernel("embedding_backward", {{"accumulate", std::int64_t{0}}},
-                   {emitter.input(0), emitter.input(1)}, {emitter.output(0)});
+                   {emitter.input(0), emitter.input(1)}, {emitter.output(0)}, options);
   }
   double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
     return static_cast<double>(inputs[1].size());

@@ -56,8 +56,8 @@ TEST_CASE("keys in parts, one call going on from the other, give the whole") {
       kernels::Feeds feeds;
       feeds.step = whole.step;
       program::AttentionSize size = whole.size();
-      const GuardedWorkspace room(program::attention_forward_workspace(dtype, size));
-      const GuardedWorkspace more(program::attention_backward_workspace(dtype, size));
+      const test::GuardedWorkspace room(program::attention_forward_workspace(dtype, size));
+      const test::GuardedWorkspace more(program::attention_backward_workspace(dtype, size));
       const std::int64_t borders[] = {50, 90, 0, 50};  // the later keys first
       for (int row = 0; row < 2; ++row) {
         const auto operands = [&](std::vector<kernels::Tile> tiles, std::int64_t begin,

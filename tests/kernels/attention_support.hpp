@@ -145,39 +145,18 @@ struct Operands {
   }
 };
 
-/// Exactly the planned workspace, filled with what is not a number, and a canary behind it.
-class GuardedWorkspace {
- public:
-  explicit GuardedWorkspace(std::int64_t bytes)
-      : memory_(static_cast<std::size_t>(bytes) + 64), end_(bytes) {
-    std::fill_n(at(0), bytes, 0xFF);
-    std::fill_n(at(bytes), 64, 0xC5);
-  }
-  ~GuardedWorkspace() {
-    CHECK(std::all_of(at(end_), at(end_) + 64, [](unsigned char byte) { return byte == 0xC5; }));
-  }
-  void* data() const { return memory_.data(); }
-
- private:
-  unsigned char* at(std::int64_t byte) const {
-    return static_cast<unsigned char*>(memory_.data()) + byte;
-  }
-  device::Memory memory_;
-  std::int64_t end_;
-};
-
 inline void run(const Case& c, Operands& o, bool backward = true) {
   test::exec();
   const program::AttentionSize size = c.size();
   kernels::Feeds feeds;
   feeds.step = c.step, feeds.micro = c.micro;
   const DType dtype = o.q.tile().dtype;
-  const GuardedWorkspace forward(program::attention_forward_workspace(dtype, size));
+  const test::GuardedWorkspace forward(program::attention_forward_workspace(dtype, size));
   test::run_kernel("attention_forward", c.attributes(),
                    o.with_masks(c, {o.q.tile(), o.k.tile(), o.v.tile()}),
                    {o.out.tile(), o.lse.tile()}, forward.data(), feeds);
   if (!backward) return;
-  const GuardedWorkspace room(program::attention_backward_workspace(dtype, size));
+  const test::GuardedWorkspace room(program::attention_backward_workspace(dtype, size));
   std::vector<kernels::Tile> gradients{o.dq.tile(), o.dk.tile(), o.dv.tile()};
   if (c.buckets > 0) gradients.push_back(Operands::bias_tile(c, o.dbias));
   test::run_kernel("attention_backward", c.attributes(),

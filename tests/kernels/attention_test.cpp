@@ -58,10 +58,10 @@ TEST_CASE("rows that see no key give zeros, whatever the values hold") {
       k.offset[1] = v.offset[1] = 2;
       k.global[1] = v.global[1] = 6;
       const program::AttentionSize size{1, 5, 4, 1, 1, 4};
-      const GuardedWorkspace room(program::attention_forward_workspace(dtype, size));
+      const test::GuardedWorkspace room(program::attention_forward_workspace(dtype, size));
       test::run_kernel("attention_forward", c.attributes(), {o.q.tile(), k, v},
                        {o.out.tile(), o.lse.tile()}, room.data());
-      const GuardedWorkspace more(program::attention_backward_workspace(dtype, size));
+      const test::GuardedWorkspace more(program::attention_backward_workspace(dtype, size));
       test::run_kernel("attention_backward", c.attributes(),
                        {o.dout.tile(), o.q.tile(), k, v, o.out.tile(), o.lse.tile()},
                        {o.dq.tile(), o.dk.tile(), o.dv.tile()}, more.data());
@@ -132,8 +132,8 @@ TEST_CASE("a tile of the queries gives its part of the whole") {
           o.dout.set(i, all.dout.get(begin * 4 + i));
         }
         const program::AttentionSize size{1, part.queries, 12, 1, 1, 4};
-        const GuardedWorkspace forward(program::attention_forward_workspace(dtype, size));
-        const GuardedWorkspace room(program::attention_backward_workspace(dtype, size));
+        const test::GuardedWorkspace forward(program::attention_forward_workspace(dtype, size));
+        const test::GuardedWorkspace room(program::attention_backward_workspace(dtype, size));
         kernels::Feeds feeds;
         feeds.step = part.step;
         test::run_kernel("attention_forward", part.attributes(), {q, all.k.tile(), all.v.tile()},

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "support/catch.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/kernels/kernel.hpp"
 #include "tessera/kernels/variant.hpp"
@@ -135,5 +137,26 @@ inline void run_kernel(const std::string& id, const Attributes& attributes,
   kernels::find_kernel(id)(exec(), call);
   exec().fence();
 }
+
+/// Exactly the planned workspace, filled with what is not a number, and a canary behind it.
+class GuardedWorkspace {
+ public:
+  explicit GuardedWorkspace(std::int64_t bytes)
+      : memory_(static_cast<std::size_t>(bytes) + 64), end_(bytes) {
+    std::fill_n(at(0), bytes, 0xFF);
+    std::fill_n(at(bytes), 64, 0xC5);
+  }
+  ~GuardedWorkspace() {
+    CHECK(std::all_of(at(end_), at(end_) + 64, [](unsigned char byte) { return byte == 0xC5; }));
+  }
+  void* data() const { return memory_.data(); }
+
+ private:
+  unsigned char* at(std::int64_t byte) const {
+    return static_cast<unsigned char*>(memory_.data()) + byte;
+  }
+  device::Memory memory_;
+  std::int64_t end_;
+};
 
 }  // namespace tessera::test

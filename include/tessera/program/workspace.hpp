@@ -35,6 +35,11 @@ constexpr std::int64_t einsum_workspace(DType a, DType b, DType c, std::int64_t 
   return panel(a, a_size) + panel(b, b_size) + panel(c, c_size);
 }
 
+/// `embedding_backward`: the places of the ids, sorted by id.
+constexpr std::int64_t embedding_backward_workspace(std::int64_t ids) {
+  return round_up_workspace(4 * ids);
+}
+
 /// Local extents of `attention_forward` and `attention_backward`.
 struct AttentionSize {
   std::int64_t batch = 0;
