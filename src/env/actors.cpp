@@ -26,8 +26,7 @@ double normal_draw(std::uint64_t key, std::int64_t step, std::int64_t index) {
 Actors::Actors(const ActorConfig& config, const Placement& placement,
                const comm::Collectives& collectives)
     : config_(config), spec_(make_environment(config.environment)->spec()), placement_(placement) {
-  check_user(config.environments >= 1, "env.count is ", config.environments,
-             "; it must be at least 1");
+  TESSERA_CHECK(config.environments >= 1, "actors without environments");
   const auto& mesh = collectives.mesh();
   const Shape shape{{"environment", config.environments}};
   for (int rank : collectives.local_ranks()) {
@@ -60,28 +59,39 @@ std::span<const float> Actors::observations(int local_rank) const {
   return shards_[static_cast<std::size_t>(local_rank)].observations;
 }
 
-std::vector<float> Actors::noisy(const Actor& actor, std::span<const float> action) const {
-  const auto key = stream_key(stream_key(config_.seed, hash_text("exploration")),
-                              static_cast<std::uint64_t>(actor.index));
+Interval Actors::environments(int local_rank) const {
+  return shards_[static_cast<std::size_t>(local_rank)].environments;
+}
+
+std::vector<float> Actors::explored(const Actor& actor, std::span<const float> action,
+                                    Explore explore) const {
+  if (explore == Explore::none) return {action.begin(), action.end()};
+  const bool is_uniform = explore == Explore::uniform;
+  const auto key =
+      stream_key(stream_key(config_.seed, hash_text(is_uniform ? "warmup" : "exploration")),
+                 static_cast<std::uint64_t>(actor.index));
   std::vector<float> result;
-  for (std::size_t i = 0; i < action.size(); ++i) {
-    const double noise =
-        config_.noise * normal_draw(key, actor.steps, static_cast<std::int64_t>(i));
-    result.push_back(static_cast<float>(std::clamp(action[i] + noise, -1.0, 1.0)));
+  for (int i = 0; i < spec_.action; ++i) {
+    const auto number = static_cast<std::uint64_t>(i);
+    const auto at = static_cast<std::uint64_t>(actor.steps);
+    const double value =
+        is_uniform ? 2 * uniform_of(random_word(key, at, number)) - 1
+                   : std::clamp(action[number] + config_.noise * normal_draw(key, actor.steps, i),
+                                -1.0, 1.0);
+    result.push_back(static_cast<float>(value));
   }
   return result;
 }
 
-void Actors::step(int local_rank, std::span<const float> actions, bool explore, Replay* replay) {
+void Actors::step(int local_rank, std::span<const float> actions, Explore explore, Replay* replay) {
   Shard& shard = shards_[static_cast<std::size_t>(local_rank)];
   const auto observation = static_cast<std::size_t>(spec_.observation);
   const auto size = static_cast<std::size_t>(spec_.action);
   std::vector<float> next(observation);
   for (std::size_t i = 0; i < shard.actors.size(); ++i) {
     Actor& actor = shard.actors[i];
-    const auto chosen = actions.subspan(i * size, size);
-    const auto action =
-        explore ? noisy(actor, chosen) : std::vector<float>(chosen.begin(), chosen.end());
+    const auto chosen = actions.empty() ? actions : actions.subspan(i * size, size);
+    const auto action = explored(actor, chosen, explore);
     const auto before = std::span(shard.observations).subspan(i * observation, observation);
     const Outcome outcome = actor.environment->step(action, next);
     actor.so_far.reward += outcome.reward;

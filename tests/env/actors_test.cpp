@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/env/actors.hpp"
 
+#include <array>
 #include <cmath>
 
 #include "support/catch.hpp"
 #include "tessera/comm/simulated_collectives.hpp"
+#include "tessera/env/config.hpp"
 
 using namespace tessera;
 using namespace tessera::env;
@@ -37,7 +39,7 @@ struct Crowd {
         std::vector<float> actions;
         for (std::size_t i = 0; i < seen.size(); i += 5)
           actions.push_back(std::tanh(seen[i + 2] - seen[i] + seen[i + 4] / 4));
-        actors.step(r, actions, true, &replay);
+        actors.step(r, actions, Explore::noise, &replay);
       }
     replay.publish();
   }
@@ -79,7 +81,7 @@ TEST_CASE("exploration has the deviation that was asked for") {
   // Without a policy, actions are the noise alone; 0.2 is hardly ever cut at 1.
   Crowd crowd("batch:1", 0.2);
   for (int s = 0; s < 400; ++s)
-    crowd.actors.step(0, std::vector<float>(kEnvironments), true, &crowd.replay);
+    crowd.actors.step(0, std::vector<float>(kEnvironments), Explore::noise, &crowd.replay);
   crowd.replay.publish();
   const auto rows = crowd.replay.rows(crowd.replay.draw(4000, 2, 1), Placement(1))[0];
   double squares = 0, sum = 0;
@@ -89,6 +91,19 @@ TEST_CASE("exploration has the deviation that was asked for") {
   }
   CHECK(std::abs(sum / 4000) < 0.02);
   CHECK(std::sqrt(squares / 4000) == Approx(0.2).epsilon(0.06));
+}
+
+TEST_CASE("warm-up draws actions evenly, without asking a policy") {
+  Crowd crowd("batch:1");
+  for (int s = 0; s < 400; ++s) crowd.actors.step(0, {}, Explore::uniform, &crowd.replay);
+  crowd.replay.publish();
+  const auto rows = crowd.replay.rows(crowd.replay.draw(4000, 2, 1), Placement(1))[0];
+  std::array<int, 4> counts{};
+  for (float action : rows.action) {
+    REQUIRE(std::abs(action) < 1);
+    ++counts[static_cast<std::size_t>(2 * (action + 1))];
+  }
+  for (int count : counts) CHECK(count == Approx(1000).epsilon(0.15));
 }
 
 TEST_CASE("actors go on from a checkpoint as if nothing had been") {
@@ -105,4 +120,18 @@ TEST_CASE("actors go on from a checkpoint as if nothing had been") {
   }
   const auto expected = whole.episodes(), got = after.episodes();
   for (std::size_t e = 0; e < expected.size(); ++e) CHECK(got[e].reward == expected[e].reward);
+}
+
+TEST_CASE("keys of the environments are checked against each other") {
+  EnvConfig config;
+  CHECK_NOTHROW(config.validate());
+  config.warmup = config.count * config.n_step - 1;
+  CHECK_THROWS_WITH(config.validate(), Catch::Contains("env.warmup = 39"));
+  config = {};
+  config.replay = config.count - 1;
+  CHECK_THROWS_WITH(config.validate(), Catch::Contains("env.replay = 7"));
+  config = {};
+  config.replay = 8 * 125 + 7;
+  CHECK(config.memory().rounds == 125);
+  CHECK(config.memory().observation == 3);
 }

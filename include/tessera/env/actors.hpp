@@ -16,11 +16,18 @@ namespace tessera::env {
 
 struct ActorConfig {
   std::string environment = "pendulum";
-  std::int64_t environments = 1;  ///< of the whole job
+  std::int64_t environments = 1;  ///< of the whole job, at least 1
   int n_step = 5;
   double gamma = 0.99;
   double noise = 0.3;  ///< standard deviation of the Gaussian added to actions
   std::uint64_t seed = 0;
+};
+
+/// What is done to the actions of the policy.
+enum class Explore : std::uint8_t {
+  none,
+  noise,    ///< Gaussian noise is added
+  uniform,  ///< they are drawn uniformly from [-1, 1]; the policy isn't asked
 };
 
 /// An episode that ended.
@@ -43,9 +50,11 @@ class Actors {
   const EnvironmentSpec& spec() const { return spec_; }
   /// Observations [environment, observation] of a local rank's environments.
   std::span<const float> observations(int local_rank) const;
-  /// One step of a local rank's environments by actions [environment, action] of the policy, with
-  /// noise added (unless `explore` is false); transitions go to `replay` (may be null).
-  void step(int local_rank, std::span<const float> actions, bool explore, Replay* replay);
+  /// The environments of a local rank.
+  Interval environments(int local_rank) const;
+  /// One step of a local rank's environments by actions [environment, action] of the policy (may be
+  /// empty if it isn't asked); transitions go to `replay` (may be null).
+  void step(int local_rank, std::span<const float> actions, Explore explore, Replay* replay);
   /// Episodes of a local rank that ended since the last call.
   std::vector<Episode> take_episodes(int local_rank);
 
@@ -71,7 +80,8 @@ class Actors {
   };
 
   void begin_episode(Shard& shard, std::size_t actor);
-  std::vector<float> noisy(const Actor& actor, std::span<const float> action) const;
+  std::vector<float> explored(const Actor& actor, std::span<const float> action,
+                              Explore explore) const;
   std::int64_t state_size() const;
 
   ActorConfig config_;
