@@ -50,7 +50,7 @@ Actors::Actors(const ActorConfig& config, const Placement& placement,
 void Actors::begin_episode(Shard& shard, std::size_t i) {
   Actor& actor = shard.actors[i];
   const auto size = static_cast<std::size_t>(spec_.observation);
-  actor.so_far = {actor.index, 0, 0};
+  actor.so_far = {actor.index, actor.episode, 0, 0};
   actor.environment->reset({config_.seed, actor.index, actor.episode},
                            std::span(shard.observations).subspan(i * size, size));
 }
@@ -160,7 +160,7 @@ std::vector<io::LoadedTensor> Actors::loaded() {
       const auto rest = from.subspan(state + returns);
       actor.episode = static_cast<std::int64_t>(rest[0]);
       actor.steps = static_cast<std::int64_t>(rest[1]);
-      actor.so_far = {actor.index, rest[2], rest[3]};
+      actor.so_far = {actor.index, actor.episode, rest[2], rest[3]};
       for (std::size_t k = 0; k < observation; ++k)
         shard.observations[i * observation + k] = static_cast<float>(rest[4 + k]);
     }

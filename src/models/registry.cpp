@@ -2,6 +2,7 @@
 #include "tessera/models/registry.hpp"
 
 #include "tessera/models/convnet.hpp"
+#include "tessera/models/d4pg.hpp"
 #include "tessera/models/mlp.hpp"
 #include "tessera/models/resnet.hpp"
 #include "tessera/models/seq2seq.hpp"
@@ -17,6 +18,8 @@ const std::vector<ModelEntry>& builtin_models() {
        [] { return std::make_unique<ConvNet>(); }},
       {"resnet", "residual net that classifies pictures (ResNet v1.5)",
        [] { return std::make_unique<ResNet>(); }},
+      {"d4pg", "actor and distributional critic for continuous control",
+       [] { return std::make_unique<D4pg>(); }},
       {"seq2seq", "encoder-decoder Transformer", [] { return std::make_unique<Seq2Seq>(); }},
       {"mlp", "two-layer perceptron", [] { return std::make_unique<Mlp>(); }},
   };

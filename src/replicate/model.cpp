@@ -39,4 +39,12 @@ void Model::encode(Graph&, const Batch&) {
   throw Error("the model has a source and does not encode it");
 }
 
+void Model::set_spaces(const Spaces&) {
+  throw Error("the model acts and takes no spaces");
+}
+
+Tensor Model::act(Graph&, const Batch&) {
+  throw Error("the model acts and has no actions");
+}
+
 }  // namespace tessera::replicate

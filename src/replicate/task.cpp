@@ -87,7 +87,10 @@ Task::Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& conf
   check_freeze(variables_, optim_);
   check_phases();
   build_finish();
-  build_eval();
+  if (config_.act.environments > 0)
+    build_act();
+  else
+    build_eval();
   if (config_.decode.rows > 0) build_decoding();
 }
 
@@ -99,6 +102,7 @@ std::vector<const Graph*> Task::graphs() const {
 
 std::vector<SectionCount> Task::step_sections() const {
   std::vector<SectionCount> sections;
+  if (config_.act.environments > 0) sections.push_back({"act", config_.act.runs});
   for (const auto& [phase, optim] : phases_) {
     sections.push_back({phase.section("micro"), phase.runs});
     if (config_.micro_batches > 1)
@@ -176,6 +180,17 @@ void Task::build_eval() {
   Batch batch = make_batch(graph, model_.inputs(rows, config_.length), config_, Mode::eval);
   batch.rows = batch.total_rows = rows;
   graph.fetch("loss", model_.loss(graph, batch));
+}
+
+void Task::build_act() {
+  Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("act", variables_));
+  const std::int64_t rows = config_.act.environments;
+  const Dim environment{"environment", rows};
+  const Dim observation{"observation", config_.act.spaces.observation};
+  Batch batch = make_batch(graph, {{"observation", {Shape{environment, observation}, DType::f32}}},
+                           config_, Mode::eval);
+  batch.rows = batch.total_rows = rows;
+  graph.fetch("action", ops::cast(model_.act(graph, batch), DType::f32));
 }
 
 void Task::build_decoding() {

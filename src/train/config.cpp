@@ -140,6 +140,9 @@ void EvalConfig::describe(config::Schema& schema) {
            "takes.")
       .range(0, kAny)
       .free_key();
+  schema.add("eval.episodes", episodes, "Episodes of an evaluation of a model that acts.")
+      .range(1, kAny)
+      .free_key();
 }
 
 void CheckpointConfig::describe(config::Schema& schema) {

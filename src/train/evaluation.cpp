@@ -51,8 +51,7 @@ Evaluation evaluate(const Session& session, std::shared_ptr<const data::Samples>
   double weight = 0;
   std::optional<data::Batch> batch;
   for (std::int64_t i = 0; i < batches; ++i) {
-    Fed fed = take_batch(loader, batch);
-    batch = std::move(fed.batch);
+    const Fed fed = take_batch(loader, batch);
     // One small sum for each batch: its loss, whether it could be read, and reasons to stop.
     std::vector<double> shares = sums_of(session, *batch);
     shares.push_back(fed.status.ok() ? 0.0 : 1.0);
@@ -69,7 +68,7 @@ Evaluation evaluate(const Session& session, std::shared_ptr<const data::Samples>
   }
   weight = weight > 0 ? weight : 1;
   result.record.unit = samples->unit();
-  result.record.loss = totals[0] / weight;
+  result.record.value = totals[0] / weight;
   for (std::size_t i = 0; i < names.size(); ++i)
     result.record.metrics.emplace_back(names[i], totals[1 + i] / weight);
   return result;

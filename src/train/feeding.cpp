@@ -5,13 +5,11 @@
 
 namespace tessera::train {
 
-Fed take_batch(data::Loader& loader, const std::optional<data::Batch>& last) {
+Fed take_batch(data::Loader& loader, std::optional<data::Batch>& batch) {
   Fed fed;
   fed.status = loader.status();
-  if (fed.status.ok())
-    fed.batch = loader.next();
-  else
-    fed.batch = last;
+  if (fed.status.ok()) batch = loader.next();
+  fed.batch = &*batch;
   return fed;
 }
 

@@ -36,10 +36,9 @@ std::string memory_text(const plan::BytesPerRank& bytes) {
 
 /// "8 x 128 tokens", "200 samples".
 std::string samples_text(const Session& session) {
-  const auto& samples = *session.corpus.train;
-  const std::int64_t targets = samples.targets_per_sample();
+  const std::int64_t targets = session.feeder->targets_per_row();
   return std::to_string(session.settings.data.batch) + " " +
-         (targets > 1 ? "x " + std::to_string(targets) + " " : "") + samples.unit();
+         (targets > 1 ? "x " + std::to_string(targets) + " " : "") + session.feeder->unit();
 }
 
 }  // namespace
@@ -63,7 +62,7 @@ std::string header_text(const Session& session, const std::vector<std::string>& 
   text += line("model", settings.model_name + ", " +
                             with_commas(session.compiled.task->variables().parameters()) +
                             " parameters, " + settings.train.dtype);
-  text += line("data", settings.data.source + ", " + session.corpus.text);
+  text += line("data", session.feeder->text());
   text += line("memory", memory_text(report.bytes_per_rank));
   text += line("step", samples_text(session) + ", " +
                            format_operations(report.flops_per_step_all_ranks) + "FLOP, " +

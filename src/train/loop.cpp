@@ -50,7 +50,7 @@ data::DataIdentity identity_on_all(const Session& session) {
   data::DataIdentity identity;
   comm::agree_on(world, [&] {
     if (!session.backend.is_root()) return;
-    identity = data::identity_of(*session.corpus.train);
+    identity = session.feeder->identity();
   });
   const auto parts = split(world.broadcast_text(concat(identity.size, "|", identity.digest)), '|');
   TESSERA_CHECK(parts.size() == 2 && parse_integer(parts[0], identity.size), "data identity");
@@ -60,11 +60,12 @@ data::DataIdentity identity_on_all(const Session& session) {
 
 /// What a model without context reaches, to judge the validation loss by.
 void add_baseline(const Session& session, std::vector<std::string>& notes) {
-  const auto& baseline = session.corpus.baseline;
-  if (session.settings.eval.every == 0 || !baseline) return;
+  if (session.settings.eval.every == 0) return;
   comm::agree_on(session.backend.world(), [&] {
     if (!session.backend.is_root()) return;
-    notes.push_back(concat("validation loss of single tokens' frequencies: ", baseline(), " nats"));
+    if (const auto baseline = session.feeder->baseline())
+      notes.push_back(
+          concat("validation loss of single tokens' frequencies: ", *baseline, " nats"));
   });
 }
 
@@ -162,7 +163,7 @@ ExitCode train(Backend& backend, Settings& settings, std::ostream& out) {
   if (is_done) {
     sample_at_end(*session, trainer);
     trainer.say(concat("done: ", state.step, " steps, ", with_commas(state.targets), " ",
-                       session->corpus.train->unit(), ", ", format_time(watch.clock().elapsed())));
+                       session->feeder->unit(), ", ", format_time(watch.clock().elapsed())));
     if (stop == Stop::file) watch.consume_file();
   }
   trainer.finish();

@@ -42,6 +42,7 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
     kernels::Feeds fed = feeds(static_cast<std::int64_t>(micro));
     fed.values["inverse_weight"] = inverse_weight;
     executor.run(section, fed);
+    session_.feeder->ran(section, static_cast<std::int64_t>(micro));
     for (int r = 0; r < executor.local_ranks(); ++r)
       losses[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r);
     const auto metrics = metric_shares(session_, section);

@@ -22,9 +22,11 @@ std::string StepRecord::to_json() const {
   json.key("lr").value(lr);
   for (const auto& [name, value] : metrics) json.key(name).value(value);
   json.key(unit).value(targets);
+  for (const auto& [name, count] : counts) json.key(name).value(count);
   if (skipped) json.key("skipped").value(true);
   json.key("step_s").value(step_seconds);
   json.key(unit + "_per_s").value(targets_per_second);
+  for (const auto& [name, value] : rates) json.key(name).value(value);
   json.end_object();
   return json.text();
 }
@@ -33,8 +35,8 @@ std::string ValidationRecord::to_json(std::int64_t step, double seconds) const {
   JsonWriter json;
   json.begin_object();
   json.key("step").value(step);
-  json.key("validation_loss").value(loss);
-  for (const auto& [name, value] : metrics) json.key("validation_" + name).value(value);
+  json.key("validation_" + measure).value(value);
+  for (const auto& [name, number] : metrics) json.key("validation_" + name).value(number);
   json.key("validation_" + unit).value(targets);
   json.key("eval_s").value(seconds);
   json.end_object();
@@ -42,8 +44,8 @@ std::string ValidationRecord::to_json(std::int64_t step, double seconds) const {
 }
 
 std::string ValidationRecord::to_string() const {
-  std::string text = concat("validation loss ", loss);
-  for (const auto& [name, value] : metrics) text += concat("  ", name, " ", value);
+  std::string text = concat("validation ", measure, " ", value);
+  for (const auto& [name, number] : metrics) text += concat("  ", name, " ", number);
   return text + concat(" over ", with_commas(targets), " ", unit);
 }
 

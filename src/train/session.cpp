@@ -94,7 +94,8 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
   const auto& world = backend.world();
   comm::agree_on(world, [&] {
     session->compiled = compile(settings, backend.ranks());
-    session->corpus = data::open_corpus(settings.data, wanted_data(settings));
+    if (!settings.model->acts())
+      session->corpus = data::open_corpus(settings.data, wanted_data(settings));
     check_node_memory(*session);
   });
   comm::check_same(world, hash_text(settings.schema.resolved()), "the deck",
@@ -106,6 +107,7 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
   comm::agree_on(world, [&] {
     session->executor = std::make_unique<runtime::Executor>(session->compiled.program,
                                                             *session->collectives, session->exec);
+    session->feeder = make_feeder(*session);
   });
   return session;
 }

@@ -16,6 +16,7 @@ void describe_all(Settings& settings, const Models& models) {
   schema.add("model.name", settings.model_name, "Which model is trained.").choices(models.names());
   settings.model->describe(schema);
   settings.data.describe(schema);
+  settings.env.describe(schema);
   settings.optim.describe(schema);
   settings.train.describe(schema);
   settings.eval.describe(schema);
@@ -27,6 +28,10 @@ void describe_all(Settings& settings, const Models& models) {
 }
 
 void check(const Settings& settings) {
+  if (settings.model->acts()) {
+    settings.env.validate();
+    settings.model->set_spaces(settings.spaces());
+  }
   settings.model->validate();
   settings.optim.validate();
   const auto& data = settings.data;
@@ -63,6 +68,8 @@ replicate::TaskConfig Settings::task_config() const {
   config.micro_batches = train.micro_batches;
   config.dtype = parse_dtype(train.dtype);
   config.seed = static_cast<std::uint64_t>(run.seed);
+  if (model->acts())
+    config.act = {.environments = env.count, .runs = env.steps_per_update, .spaces = spaces()};
   if (translates) {
     config.decode.rows = translate.batch;
     config.decode.beam = translate.beam;
@@ -76,6 +83,11 @@ replicate::TaskConfig Settings::task_config() const {
                           .seed = static_cast<std::uint64_t>(sample.seed)};
   }
   return config;
+}
+
+replicate::Spaces Settings::spaces() const {
+  const auto spec = env::make_environment(env.name)->spec();
+  return {spec.observation, spec.action};
 }
 
 std::string Settings::run_file(const std::string& name) const {

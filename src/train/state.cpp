@@ -86,7 +86,7 @@ void check_identity(Session& session, const io::Checkpoint& checkpoint,
       std::find(accepted.begin(), accepted.end(), "data.path") != accepted.end();
   if (!accepts_data)
     data::check_same_data({stored.integer("tokens"), stored.text("digest")}, data,
-                          session.corpus.train->unit());
+                          session.feeder->unit());
 }
 
 std::map<std::string, std::string> name_map(const std::vector<std::string>& entries,
@@ -139,7 +139,8 @@ std::vector<std::string> init_from_weights(Session& session) {
 std::optional<io::Checkpoint> load_for_resume(Session& session, const data::DataIdentity& data,
                                               const std::string& folder,
                                               std::vector<std::string>& notes) {
-  const auto tensors = session.loaded_tensors(true);
+  auto tensors = session.loaded_tensors(true);
+  for (auto& tensor : session.feeder->loaded()) tensors.push_back(std::move(tensor));
   const auto accept = [&](const io::Checkpoint& candidate) {
     check_identity(session, candidate, data);
   };
@@ -165,6 +166,7 @@ std::string save_state(const Session& session, const RunState& state,
   io::CheckpointContent content;
   content.step = state.step;
   content.tensors = saved_tensors(session, buffer);
+  for (auto& tensor : session.feeder->saved()) content.tensors.push_back(std::move(tensor));
   auto& meta = content.attributes["/meta"];
   meta.set("deck", session.settings.schema.resolved());
   meta.set("tokens", state.targets);
@@ -190,6 +192,7 @@ Restored restore_state(Session& session, RunState& state, const data::DataIdenti
     const auto checkpoint = load_for_resume(session, data, folder, restored.notes);
     if (checkpoint) {
       read_state(*checkpoint, state);
+      session.feeder->restored();
       restored.resumed = true;
       restored.is_on_disk = train.resume == "auto";
       restored.notes.push_back(

@@ -23,18 +23,10 @@ struct Trainer::Sums {
   double grad_norm = 0;
   bool finite = true;
   Stop stop = Stop::none;
+  std::vector<double> fed;  ///< Feeder::shares
 };
 
 namespace {
-
-data::LoaderConfig endless(const Settings& settings) {
-  data::LoaderConfig config;
-  config.batch = settings.data.batch;
-  config.micro_batches = settings.train.micro_batches;
-  config.ahead = settings.data.ahead;
-  config.threads = settings.data.threads;
-  return config;
-}
 
 bool is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1;
@@ -55,8 +47,7 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
       watch_(watch),
       folder_(folder),
       checkpoints_(session.settings.run_file("checkpoints")),
-      loader_(session.corpus.train, endless(session.settings),
-              session.inputs(session.compiled.task->phases().front().phase.section("micro"))),
+      feeder_(*session.feeder),
       progress_(session.out, is_terminal(), state.step + 1, session.settings.train.steps,
                 session.settings.run.log_seconds,
                 session.compiled.report().flops_per_step_all_ranks),
@@ -65,10 +56,10 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
       first_step_(state.step),
       last_save_(watch.clock().elapsed()) {
   for (const auto& update : session.compiled.task->phases()) phases_.emplace_back(session, update);
-  loader_.seek(state.position);
+  feeder_.seek(state.position);
   comm::agree_on(session.backend.world(), [&] {
     if (folder_) metrics_.emplace(folder_->metrics());
-    throw_unless_ok(loader_.status());
+    throw_unless_ok(feeder_.status());
   });
   session.executor->set_recorder(&observers_);
 }
@@ -78,8 +69,8 @@ Trainer::~Trainer() {
 }
 
 void Trainer::take_next_batch() {
-  Fed fed = take_batch(loader_, batch_);
-  batch_ = std::move(fed.batch);
+  const Fed fed = feeder_.next();
+  batch_ = fed.batch;
   if (reading_.ok()) reading_ = fed.status;
   step_targets_ += batch_->targets;
 }
@@ -116,6 +107,8 @@ Trainer::Sums Trainer::reduce() {
   std::size_t next = shares.size();
   for (const auto& runner : phases_)
     shares.insert(shares.end(), runner.shares().begin(), runner.shares().end());
+  const auto fed = feeder_.shares();
+  shares.insert(shares.end(), fed.begin(), fed.end());
   const auto sums = session_.sum(shares);
   if (sums[0] > 0) comm::agree(session_.backend.world(), reading_);
   const double processes = session_.backend.world().size();
@@ -132,6 +125,7 @@ Trainer::Sums Trainer::reduce() {
     }
   }
   result.loss = without_sign_of_nan(result.loss);
+  result.fed.assign(sums.begin() + static_cast<std::ptrdiff_t>(next), sums.end());
   return result;
 }
 
@@ -161,11 +155,12 @@ void Trainer::record(const Sums& sums, double seconds) {
   record.grad_norm = sums.grad_norm;
   record.lr = optim::learning_rate(session_.settings.optim, state_.step);
   record.metrics = sums.metrics;
-  record.unit = session_.corpus.train->unit();
+  record.unit = feeder_.unit();
   record.targets = state_.targets;
   record.skipped = !sums.finite;
   record.step_seconds = seconds;
   record.targets_per_second = static_cast<double>(step_targets_) / std::max(1e-9, seconds);
+  feeder_.report(sums.fed, record);
   if (metrics_) metrics_->append(record.to_json());
   if (folder_) progress_.show(record);
 }
@@ -180,7 +175,7 @@ Stop Trainer::step() {
   check_finite(sums);
   state_.step += 1;
   state_.targets += step_targets_;
-  state_.position = loader_.position();
+  state_.position = feeder_.position();
   state_.evaluation_due = is_evaluation_step();
   const double seconds = watch_.clock().elapsed() - begin;
   watch_.clock().add_step_seconds(seconds);
@@ -201,7 +196,7 @@ void Trainer::keep_lock() {
 bool Trainer::is_evaluation_step() const {
   const std::int64_t every = session_.settings.eval.every;
   const bool is_last = state_.step == session_.settings.train.steps;
-  return session_.corpus.validation && every > 0 && (state_.step % every == 0 || is_last);
+  return feeder_.evaluates() && every > 0 && (state_.step % every == 0 || is_last);
 }
 
 Stop Trainer::evaluate() {
@@ -210,16 +205,15 @@ Stop Trainer::evaluate() {
   Evaluation result;
   {
     const Observers::Phase phase(observers_, "evaluation");
-    result = train::evaluate(session_, session_.corpus.validation, session_.settings.eval.batches,
-                             &watch_);
+    result = feeder_.evaluate(false, &watch_);
   }
   if (result.stop != Stop::none) return result.stop;
   const double seconds = watch_.clock().elapsed() - begin;
   state_.evaluation_due = false;
   if (metrics_) metrics_->append(result.record.to_json(state_.step, seconds));
   say(concat("step ", state_.step, "  ", result.record.to_string(), ", ", format_time(seconds)));
-  if (result.record.loss < state_.best_validation) {
-    state_.best_validation = result.record.loss;
+  if (result.record.score() < state_.best_validation) {
+    state_.best_validation = result.record.score();
     if (session_.settings.checkpoint.best) save_best();
   }
   return Stop::none;

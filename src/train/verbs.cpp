@@ -81,16 +81,14 @@ ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file,
                   std::ostream& out) {
   settings.sample.length = 0;  // no memory for sections that are not run
   const auto session = open_session(backend, settings, out);
-  const auto samples = session->corpus.validation;
-  check_user(samples != nullptr,
-             "there are no validation samples: give data.validation or data.validation_fraction");
+  session->feeder->check_evaluates();
   session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
   const std::string loaded = load_for_use(*session, weights_of(settings, file));
-  const auto result = evaluate(*session, samples, 0, nullptr).record;
+  const auto result = session->feeder->evaluate(true, nullptr).record;
   if (json) {
     JsonWriter text;
     text.begin_object().key("checkpoint").value(loaded);
-    text.key("validation_loss").value(result.loss);
+    text.key("validation_" + result.measure).value(result.value);
     for (const auto& [name, value] : result.metrics) text.key("validation_" + name).value(value);
     text.key("validation_" + result.unit).value(result.targets).end_object();
     session->say(text.text());

@@ -48,7 +48,11 @@ TEST_CASE("A model's own numbers and unit appear in every line") {
   progress.show(record);
   CHECK(out.str() ==
         "step 3/3  loss 2.5000  |g| 0.25  lr 0.001  accuracy 0.5000  32 samples/s  4.00 GFLOP/s\n");
-  const ValidationRecord validation{1.5, {{"accuracy", 0.25}}, "samples", 2000};
+  ValidationRecord validation;
+  validation.value = 1.5;
+  validation.metrics = {{"accuracy", 0.25}};
+  validation.unit = "samples";
+  validation.targets = 2000;
   CHECK(
       validation.to_json(3, 2) ==
       R"({"step": 3, "validation_loss": 1.5, "validation_accuracy": 0.25, "validation_samples": 2000, "eval_s": 2})");

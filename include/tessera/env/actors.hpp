@@ -33,6 +33,7 @@ enum class Explore : std::uint8_t {
 /// An episode that ended.
 struct Episode {
   std::int64_t environment = 0;
+  std::int64_t number = 0;   ///< of this environment's episodes, from 0
   double reward = 0;         ///< sum over the episode
   double sparse_reward = 0;  ///< sum over the episode
 };

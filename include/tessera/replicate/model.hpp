@@ -63,6 +63,13 @@ void add_metric(Graph& graph, const std::string& name, Tensor sum);
 /// The name under which a section fetches a metric: kMetricPrefix + name.
 inline constexpr const char* kMetricPrefix = "metric/";
 
+/// What a model that acts sees and does: numbers of an observation, and of an action, each of which
+/// lies in [-1, 1].
+struct Spaces {
+  std::int64_t observation = 0;
+  std::int64_t action = 0;
+};
+
 /// What a model tells Tessera: its deck keys, its inputs and its loss. It never mentions ranks,
 /// layouts or MPI. A user's own model derives from it (tessera::App::add_model).
 class Model {
@@ -98,6 +105,14 @@ class Model {
   virtual std::vector<InputSpec> source_inputs(std::int64_t rows, std::int64_t length) const;
   /// Section `encode`: keeps (nn::keep) what `logits` of later decoding steps reads of the source.
   virtual void encode(Graph& graph, const Batch& batch);
+  /// True for a model that learns from what it lives through in an environment (section [env] of
+  /// the deck), not from data. Its inputs are those that train::ReplayFeeder gives.
+  virtual bool acts() const { return false; }
+  /// Called once, before all that follows, if the model acts.
+  virtual void set_spaces(const Spaces& spaces);
+  /// Section `act`: actions f32 [environment, action] for the input observation [environment,
+  /// observation].
+  virtual Tensor act(Graph& graph, const Batch& batch);
   /// Size of the vocabulary that ids must stay below; 0: no token ids.
   virtual std::int64_t vocab() const { return 0; }
   /// Longest sequence the model takes; 0: any.

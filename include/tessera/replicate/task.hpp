@@ -22,6 +22,13 @@ struct DecodeConfig {
   nn::DrawOptions draw;
 };
 
+/// The section `act` of a model that acts.
+struct ActConfig {
+  std::int64_t environments = 0;  ///< 0: no such section
+  std::int64_t runs = 1;          ///< in one step
+  Spaces spaces;
+};
+
 /// Sizes and numbers that a Task needs besides its model.
 struct TaskConfig {
   std::int64_t batch = 8;   ///< rows of one step, over all ranks
@@ -30,6 +37,7 @@ struct TaskConfig {
   DType dtype = DType::f32;
   std::uint64_t seed = 0;
   DecodeConfig decode = {};
+  ActConfig act = {};
   /// Patterns of the regions (Graph::Region) that backward passes compute again; {"*"}: all.
   std::vector<std::string> recompute = {};
 };
@@ -51,13 +59,15 @@ struct SectionCount {
 ///   micro_next  the same, gradients are added (only if micro_batches > 1);
 ///   update      clipping, optimizer, moving average;
 ///   finish      what ends a step besides (Model::finish), if the model has it;
-///   eval        forward of one micro-batch without dropout;
+///   eval        forward of one micro-batch without dropout, unless the model acts;
+///   act         actions of all environments (only of models that act), before micro;
 ///   prefill     the beginning of texts in one go, which fills the caches of keys and values;
 ///   encode      in place of prefill for models with a source: what is kept of it;
 ///   decode      one more position of each text, by the caches (only if the model can_cache);
 ///   reorder     caches of hypotheses become those of others (only with decode.beam > 0).
 /// A model with several phases has micro, micro_next and update for each: "generator/micro" ….
-/// The last four exist if decode.rows > 0 and the model has logits.
+/// prefill and those after it exist if decode.rows > 0 and the model has logits.
+/// Input of act: "observation" [environment, observation], fetch "action" [environment, action].
 /// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows; of prefill:
 /// "tokens" [batch:rows, length]; of encode: the model's source_inputs; of decode: "tokens"
 /// [batch:rows, (beam)]; of reorder: "parents" [batch, beam_next], places that the new ones come
@@ -77,6 +87,8 @@ class Task {
   const TaskConfig& config() const { return config_; }
   const optim::OptimConfig& optim() const { return optim_; }
   const std::vector<PhaseUpdate>& phases() const { return phases_; }
+  /// The section that is fed first; all others of training have the same inputs.
+  std::string first_micro() const { return phases_.front().phase.section("micro"); }
   /// True if each step ends with a section `finish`.
   bool has_finish() const { return has_finish_; }
   Model& model() const { return model_; }
@@ -94,6 +106,7 @@ class Task {
   void check_phases() const;
   void build_finish();
   void build_eval();
+  void build_act();
   void build_decoding();
   bool build_encode();
   bool build_prefill();

@@ -51,6 +51,7 @@ struct TrainConfig {
 struct EvalConfig {
   std::int64_t every = 0;
   std::int64_t batches = 0;
+  std::int64_t episodes = 10;
   void describe(config::Schema& schema);
 };
 

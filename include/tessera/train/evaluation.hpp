@@ -7,10 +7,11 @@
 
 #include "tessera/data/samples.hpp"
 #include "tessera/train/progress.hpp"
-#include "tessera/train/session.hpp"
 #include "tessera/train/stops.hpp"
 
 namespace tessera::train {
+
+struct Session;
 
 struct Evaluation {
   ValidationRecord record;

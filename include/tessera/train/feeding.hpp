@@ -9,13 +9,8 @@
 
 namespace tessera::train {
 
-/// The next batch, also if reading it failed in this process: then `status` says so and the batch
-/// is the last one again, so that all ranks issue the same collectives until they agree to end.
-struct Fed {
-  std::optional<data::Batch> batch;
-  Status status;
-};
-Fed take_batch(data::Loader& loader, const std::optional<data::Batch>& last);
+/// The next batch goes to `batch`, which keeps the last one if reading failed in this process.
+Fed take_batch(data::Loader& loader, std::optional<data::Batch>& batch);
 
 /// Gives a section its inputs of one micro-batch on all local ranks; the loader was made for
 /// Session::inputs of this section.

@@ -25,6 +25,10 @@ struct StepRecord {
   bool skipped = false;         ///< not finite: the weights stayed as they were
   double step_seconds = 0;
   double targets_per_second = 0;
+  /// What else was counted since the start of training, and more that depends on time: in
+  /// metrics.jsonl alone.
+  std::vector<std::pair<std::string, std::int64_t>> counts;
+  Metrics rates;
 
   /// A line of metrics.jsonl. What depends on time stands last, the rest is the same in a repeat.
   std::string to_json() const;
@@ -32,11 +36,15 @@ struct StepRecord {
 
 /// What an evaluation found.
 struct ValidationRecord {
-  double loss = 0;  ///< mean over targets, in nats
+  std::string measure = "loss";  ///< what is judged by: "loss", "reward"
+  double value = 0;              ///< of it, a mean over targets; a loss is in nats
+  bool is_better_if_larger = false;
   Metrics metrics;
   std::string unit = "tokens";
   std::int64_t targets = 0;  ///< that counted
 
+  /// The smaller, the better.
+  double score() const { return is_better_if_larger ? -value : value; }
   /// The line of an evaluation in metrics.jsonl.
   std::string to_json(std::int64_t step, double seconds) const;
   /// "validation loss 2.1  accuracy 0.4 over 1,024 tokens".

@@ -12,6 +12,7 @@
 #include "tessera/runtime/executor.hpp"
 #include "tessera/train/backend.hpp"
 #include "tessera/train/compiled.hpp"
+#include "tessera/train/feeder.hpp"
 #include "tessera/train/settings.hpp"
 
 namespace tessera::train {
@@ -22,10 +23,11 @@ struct Session {
   Settings& settings;
   std::ostream& out;  ///< rank 0 prints here
   Compiled compiled;
-  data::Corpus corpus;
+  data::Corpus corpus;  ///< empty if the model acts
   std::unique_ptr<comm::Collectives> collectives;
   device::Exec exec;
   std::unique_ptr<runtime::Executor> executor;
+  std::unique_ptr<Feeder> feeder;
 
   Session(Backend& where, Settings& deck, std::ostream& to)
       : backend(where), settings(deck), out(to) {}

@@ -7,6 +7,7 @@
 
 #include "tessera/config/deck.hpp"
 #include "tessera/data/config.hpp"
+#include "tessera/env/config.hpp"
 #include "tessera/optim/optim_config.hpp"
 #include "tessera/replicate/task.hpp"
 #include "tessera/train/config.hpp"
@@ -19,6 +20,7 @@ struct Settings {
   RunConfig run;
   MeshConfig mesh;
   data::DataConfig data;
+  env::EnvConfig env;
   optim::OptimConfig optim;
   TrainConfig train;
   EvalConfig eval;
@@ -40,6 +42,8 @@ struct Settings {
   Settings& operator=(const Settings&) = delete;
 
   replicate::TaskConfig task_config() const;
+  /// What the environment shows and takes.
+  replicate::Spaces spaces() const;
   /// <run.dir>/<name>.
   std::string run_file(const std::string& name) const;
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tessera/base/error.hpp"
-#include "tessera/data/loader.hpp"
+#include "tessera/data/corpus.hpp"
 #include "tessera/io/metrics.hpp"
 #include "tessera/io/run_folder.hpp"
 #include "tessera/train/evaluation.hpp"
@@ -71,10 +71,10 @@ class Trainer {
   StopWatch& watch_;
   io::RunFolder* folder_;  // on rank 0 only
   std::string checkpoints_;
-  data::Loader loader_;
-  std::optional<data::Batch> batch_;  // the last that was taken
-  Status reading_;                    // of this step's batches: the first that failed
-  std::int64_t step_targets_ = 0;     // that count in this step's batches
+  Feeder& feeder_;
+  const data::Batch* batch_ = nullptr;  // the last that was taken
+  Status reading_;                      // of this step's batches: the first that failed
+  std::int64_t step_targets_ = 0;       // that count in this step's batches
   std::vector<PhaseRunner> phases_;
   std::optional<io::MetricsFile> metrics_;
   Progress progress_;
