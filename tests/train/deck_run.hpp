@@ -35,7 +35,7 @@ class DeckRun {
   /// Trains in the folder `name`; returns what was printed.
   std::string train(const std::string& name, const std::string& mesh,
                     const std::vector<std::string>& settings = {}) const {
-    const auto read = settings_of(name, mesh, settings);
+    const auto read = this->settings(name, mesh, settings);
     std::ostringstream out;
     const auto backend = train::simulated_backend(MeshShape::parse(mesh, 0).size());
     REQUIRE(train::train(*backend, *read, out) == train::kDone);
@@ -44,11 +44,22 @@ class DeckRun {
   /// The validation loss of the newest checkpoint in the folder `name`.
   double validation_loss(const std::string& name, const std::string& mesh,
                          const std::vector<std::string>& settings = {}) const {
-    const auto read = settings_of(name, mesh, settings);
+    const auto read = this->settings(name, mesh, settings);
     std::ostringstream out;
     const auto backend = train::simulated_backend(MeshShape::parse(mesh, 0).size());
     REQUIRE(train::run_eval(*backend, *read, "", true, out) == train::kDone);
     return value_of(out.str(), "validation_loss").at(0);
+  }
+
+  /// The deck with more settings, for a run in the folder `name`.
+  std::unique_ptr<train::Settings> settings(const std::string& name, const std::string& mesh,
+                                            const std::vector<std::string>& more = {}) const {
+    config::Deck deck = config::Deck::parse(deck_, path("deck.ini"));
+    std::vector<std::string> given{"--run.dir=" + path(name), "--mesh.shape=" + mesh,
+                                   "--run.overwrite=true"};
+    given.insert(given.end(), more.begin(), more.end());
+    deck.set(given);
+    return train::read_settings(deck, models_);
   }
 
   /// Values of a key in the lines of a run's metrics.jsonl.
@@ -76,16 +87,6 @@ class DeckRun {
       values.push_back(std::stod(text.substr(at + mark.size())));
     return values;
   }
-  std::unique_ptr<train::Settings> settings_of(const std::string& name, const std::string& mesh,
-                                               const std::vector<std::string>& more) const {
-    config::Deck deck = config::Deck::parse(deck_, path("deck.ini"));
-    std::vector<std::string> settings{"--run.dir=" + path(name), "--mesh.shape=" + mesh,
-                                      "--run.overwrite=true"};
-    settings.insert(settings.end(), more.begin(), more.end());
-    deck.set(settings);
-    return train::read_settings(deck, models_);
-  }
-
   std::string deck_;
   data::test::Scratch scratch_;
   train::Models models_;
