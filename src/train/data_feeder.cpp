@@ -30,11 +30,7 @@ std::optional<double> DataFeeder::baseline() const {
 
 data::Loader& DataFeeder::loader() {
   if (!loader_) {
-    data::LoaderConfig config;
-    config.batch = session_.settings.data.batch;
-    config.micro_batches = session_.settings.train.micro_batches;
-    config.ahead = session_.settings.data.ahead;
-    config.threads = session_.settings.data.threads;
+    const auto config = loader_config(session_.settings, 0);
     loader_ = std::make_unique<data::Loader>(
         session_.corpus.train, config, session_.inputs(session_.compiled.task->first_micro()));
   }

@@ -5,6 +5,16 @@
 
 namespace tessera::train {
 
+data::LoaderConfig loader_config(const Settings& settings, std::int64_t epochs) {
+  data::LoaderConfig config;
+  config.batch = settings.data.batch;
+  config.micro_batches = settings.train.micro_batches;
+  config.epochs = epochs;
+  config.ahead = settings.data.ahead;
+  config.threads = settings.data.threads;
+  return config;
+}
+
 Fed take_batch(data::Loader& loader, std::optional<data::Batch>& batch) {
   Fed fed;
   fed.status = loader.status();

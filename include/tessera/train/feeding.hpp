@@ -9,6 +9,9 @@
 
 namespace tessera::train {
 
+/// What the deck says of reading; 0 epochs: endless.
+data::LoaderConfig loader_config(const Settings& settings, std::int64_t epochs);
+
 /// The next batch goes to `batch`, which keeps the last one if reading failed in this process.
 Fed take_batch(data::Loader& loader, std::optional<data::Batch>& batch);
 
