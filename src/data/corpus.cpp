@@ -18,25 +18,24 @@ std::string text_of(const std::vector<Field>& fields) {
   return join(texts, ", ");
 }
 
-/// UserError unless the samples have every input of the model.
-void check_inputs(const DataConfig& config, const Wanted& wanted, const Samples& samples) {
+}  // namespace
+
+void check_inputs(const std::string& giver, const Wanted& wanted, const Samples& samples) {
   for (const Field& input : wanted.inputs) {
     bool is_given = false;
     for (const Field& field : samples.fields())
       is_given = is_given || (field.name == input.name && field.spec == input.spec);
     check_user(is_given, "model '", wanted.model, "' needs the input ", text_of(input),
-               " for each sample, but data.source = ", config.source, " gives ",
-               text_of(samples.fields()), "; take another data.source or model.name");
+               " for each sample, but ", giver, " gives ", text_of(samples.fields()),
+               "; take another data.source or model.name");
   }
 }
-
-}  // namespace
 
 Corpus open_corpus(const DataConfig& config, const Wanted& wanted) {
   for (const Source& source : sources()) {
     if (source.name != config.source) continue;
     Corpus corpus = source.open(config, wanted);
-    check_inputs(config, wanted, *corpus.train);
+    check_inputs("data.source = " + config.source, wanted, *corpus.train);
     return corpus;
   }
   throw Error(concat("data.source ", config.source));

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tessera/base/error.hpp"
+#include "tessera/replicate/row_shares.hpp"
 
 namespace tessera::data {
 namespace {
@@ -48,29 +49,43 @@ void for_each_index(std::int64_t count, int threads, const Call& call) {
   if (exception) std::rethrow_exception(exception);
 }
 
-/// An input's field and the boxes of the local ranks.
+/// An input's field and what the local ranks hold of it: boxes over [replicas, rows, dims…].
 struct Input {
   std::size_t field = 0;
   std::size_t element_bytes = 0;
   std::vector<Box> boxes;
 
+  /// Bytes that a rank holds of one row.
   std::size_t row_bytes(std::size_t rank) const {
     const Box& box = boxes[rank];
-    return static_cast<std::size_t>(volume({box.begin() + 1, box.end()})) * element_bytes;
+    return static_cast<std::size_t>(volume({box.begin() + 2, box.end()})) * element_bytes;
+  }
+  std::size_t bytes(std::size_t rank) const {
+    const Box& box = boxes[rank];
+    return static_cast<std::size_t>(box[0].size() * box[1].size()) * row_bytes(rank);
+  }
+  bool holds(std::size_t rank, std::int64_t replica, std::int64_t row) const {
+    const Box& box = boxes[rank];
+    return box[0].begin <= replica && replica < box[0].end && box[1].begin <= row &&
+           row < box[1].end;
+  }
+  /// Where a row that it holds begins in its tile.
+  std::size_t offset(std::size_t rank, std::int64_t replica, std::int64_t row) const {
+    const Box& box = boxes[rank];
+    const std::int64_t rows = (replica - box[0].begin) * box[1].size() + row - box[1].begin;
+    return static_cast<std::size_t>(rows) * row_bytes(rank);
   }
 };
 
-void check_boxes(const LoadedInput& input, const Field& field, std::int64_t rows) {
-  const Shape& shape = field.spec.shape;
+void check_boxes(const Input& input, const Field& field, const replicate::RowShares& shares) {
+  std::vector<Dim> dims{{"replica", shares.replicas}, {"batch", shares.rows()}};
+  for (const auto& dim : field.spec.shape) dims.push_back(dim);
   for (const Box& box : input.boxes) {
-    TESSERA_CHECK(static_cast<int>(box.size()) == shape.rank() + 1, "a box of ", box.size(),
-                  " dims for input ", input.name, " of rows and ", shape.to_string());
-    TESSERA_CHECK(box[0].begin >= 0 && box[0].end <= rows, "rows of a box end at ", box[0].end);
-    for (int d = 0; d < shape.rank(); ++d) {
-      const Interval& interval = box[static_cast<std::size_t>(d) + 1];
-      TESSERA_CHECK(interval.begin >= 0 && interval.end <= shape[d].size, "input ", input.name,
-                    ": dim ", shape[d].name, " of a box ends at ", interval.end);
-    }
+    TESSERA_CHECK(box.size() == dims.size(), "a box of ", box.size(), " dims for input ",
+                  field.name, " of rows and ", field.spec.shape.to_string());
+    for (std::size_t d = 0; d < dims.size(); ++d)
+      TESSERA_CHECK(box[d].begin >= 0 && box[d].end <= dims[d].size, "input ", field.name, ": dim ",
+                    dims[d].name, " of a box ends at ", box[d].end);
   }
 }
 
@@ -85,6 +100,7 @@ struct Loader::Impl {
 
   std::shared_ptr<const Samples> samples;
   LoaderConfig config;
+  replicate::RowShares shares;
   std::vector<Input> inputs;
   std::size_t ranks = 0;
   Position position;  // of the batch that next() gives; the reader is ahead of it
@@ -97,8 +113,7 @@ struct Loader::Impl {
 
   Batch build(const Position& at) const;
   TileData empty_tile(std::size_t rank) const;
-  void read_row(const Position& at, std::int64_t first, std::int64_t row, std::size_t rank,
-                TileData& tile) const;
+  void read_row(const Position& at, std::int64_t row, std::size_t rank, Batch& batch) const;
   Position after(Position at) const;
   void read_ahead(Position at);
   void start();
@@ -108,23 +123,23 @@ struct Loader::Impl {
 
 TileData Loader::Impl::empty_tile(std::size_t rank) const {
   TileData tile;
-  for (const Input& input : inputs)
-    tile.inputs.emplace_back(static_cast<std::size_t>(input.boxes[rank][0].size()) *
-                             input.row_bytes(rank));
+  for (const Input& input : inputs) tile.inputs.emplace_back(input.bytes(rank));
   return tile;
 }
 
-/// Sample `row` of a micro-batch whose first is `first`, where this rank's tile has it.
-void Loader::Impl::read_row(const Position& at, std::int64_t first, std::int64_t row,
-                            std::size_t rank, TileData& tile) const {
+/// Row `row` of the batch, where this rank's tiles have it.
+void Loader::Impl::read_row(const Position& at, std::int64_t row, std::size_t rank,
+                            Batch& batch) const {
+  const auto place = shares.place_of(row);
+  TileData& tile = batch.tiles[static_cast<std::size_t>(place.micro)][rank];
   std::vector<Samples::Part> parts;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Box& box = inputs[i].boxes[rank];
-    if (row < box[0].begin || row >= box[0].end || tile.inputs[i].empty()) continue;
-    const auto offset = static_cast<std::size_t>(row - box[0].begin) * inputs[i].row_bytes(rank);
-    parts.push_back({inputs[i].field, box.data() + 1, tile.inputs[i].data() + offset});
+    const Input& input = inputs[i];
+    if (tile.inputs[i].empty() || !input.holds(rank, place.replica, place.row)) continue;
+    parts.push_back({input.field, input.boxes[rank].data() + 2,
+                     tile.inputs[i].data() + input.offset(rank, place.replica, place.row)});
   }
-  if (!parts.empty()) samples->read(at.epoch, at.index + first + row, parts);
+  if (!parts.empty()) samples->read(at.epoch, at.index + row, parts);
 }
 
 Batch Loader::Impl::build(const Position& at) const {
@@ -137,7 +152,6 @@ Batch Loader::Impl::build(const Position& at) const {
     batch.targets += count.targets;
     batch.weight += count.weight;
   }
-  const std::int64_t micro_rows = config.batch / config.micro_batches;
   for (std::int64_t micro = 0; micro < config.micro_batches; ++micro) {
     std::vector<TileData> tiles;
     for (std::size_t rank = 0; rank < ranks; ++rank) tiles.push_back(empty_tile(rank));
@@ -145,10 +159,7 @@ Batch Loader::Impl::build(const Position& at) const {
   }
   const auto local_ranks = static_cast<std::int64_t>(ranks);
   for_each_index(batch.rows * local_ranks, config.threads, [&](std::int64_t i) {
-    const std::int64_t row = i / local_ranks, micro = row / micro_rows;
-    const auto rank = static_cast<std::size_t>(i % local_ranks);
-    read_row(at, micro * micro_rows, row % micro_rows, rank,
-             batch.tiles[static_cast<std::size_t>(micro)][rank]);
+    read_row(at, i / local_ranks, static_cast<std::size_t>(i % local_ranks), batch);
   });
   return batch;
 }
@@ -208,19 +219,24 @@ Loader::Loader(std::shared_ptr<const Samples> samples, const LoaderConfig& confi
                std::vector<LoadedInput> inputs)
     : impl_(std::make_unique<Impl>()) {
   TESSERA_CHECK(samples != nullptr, "a loader needs samples");
-  check_user(config.batch > 0, "data.batch is ", config.batch, "; it must be at least 1");
-  check_user(config.micro_batches > 0 && config.batch % config.micro_batches == 0,
-             "train.micro_batches = ", config.micro_batches,
-             " does not divide data.batch = ", config.batch, "; make the batch a multiple of it");
-  for (LoadedInput& input : inputs) {
-    const std::size_t field = field_index(*samples, input.name);
-    const TensorSpec& spec = samples->fields()[field].spec;
-    check_boxes(input, samples->fields()[field], config.batch / config.micro_batches);
-    TESSERA_CHECK(spec.dtype == DType::i32 || spec.dtype == DType::f32, "input ", input.name);
-    TESSERA_CHECK(impl_->inputs.empty() || input.boxes.size() == impl_->ranks, "input ", input.name,
-                  " has boxes of ", input.boxes.size(), " ranks");
+  impl_->shares = {config.batch, config.micro_batches, std::max<std::int64_t>(1, config.replicas)};
+  // Who asks for replicas decides whether some may have fewer rows.
+  impl_->shares.check(/*uneven=*/config.replicas > 0);
+  for (LoadedInput& loaded : inputs) {
+    Input input;
+    input.field = field_index(*samples, loaded.name);
+    const Field& field = samples->fields()[input.field];
+    TESSERA_CHECK(field.spec.dtype == DType::i32 || field.spec.dtype == DType::f32, "input ",
+                  loaded.name);
+    input.element_bytes = bytes_of(field.spec.dtype);
+    input.boxes = std::move(loaded.boxes);
+    if (config.replicas == 0)
+      for (Box& box : input.boxes) box.insert(box.begin(), {0, 1});
+    check_boxes(input, field, impl_->shares);
+    TESSERA_CHECK(impl_->inputs.empty() || input.boxes.size() == impl_->ranks, "input ",
+                  loaded.name, " has boxes of ", input.boxes.size(), " ranks");
     impl_->ranks = input.boxes.size();
-    impl_->inputs.push_back({field, bytes_of(spec.dtype), std::move(input.boxes)});
+    impl_->inputs.push_back(std::move(input));
   }
   impl_->samples = std::move(samples);
   impl_->config = config;

@@ -27,6 +27,10 @@ void add_metric(Graph& graph, const std::string& name, Tensor sum) {
 
 void Model::finish(Graph&) {}
 
+std::shared_ptr<const data::Samples> Model::open_pipeline(const InputContext&) const {
+  return nullptr;
+}
+
 Tensor Model::logits(Graph&, const Batch&) {
   return {};
 }

@@ -11,17 +11,16 @@
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/shape_ops.hpp"
 #include "tessera/optim/update.hpp"
+#include "tessera/replicate/replica_context.hpp"
 
 namespace tessera::replicate {
 namespace {
 
 void check(const Model& model, const TaskConfig& config) {
-  check_user(config.batch >= 1, "data.batch is ", config.batch, "; it must be at least 1");
-  check_user(config.micro_batches >= 1, "train.micro_batches is ", config.micro_batches,
-             "; it must be at least 1");
-  check_user(config.batch % config.micro_batches == 0,
-             "train.micro_batches = ", config.micro_batches,
-             " does not divide data.batch = ", config.batch, "; choose a batch that is a multiple");
+  check_user(model.is_replicated() || config.replicas == 1,
+             "replicate.replicas = ", config.replicas,
+             ": the model is no step of a replica; its batch is cut by layout.rules instead");
+  config.shares().check(config.uneven);
   check_user(model.max_length() == 0 || config.length <= model.max_length(),
              "data.length = ", config.length,
              " is longer than model.max_length = ", model.max_length(),
@@ -36,7 +35,20 @@ Batch make_batch(Graph& graph, const std::vector<InputSpec>& inputs, const TaskC
   batch.mode = mode;
   batch.dtype = config.dtype;
   batch.seed = config.seed;
+  batch.replicas = config.replicas;
   return batch;
+}
+
+/// Inputs of a section that sees rows of the data.
+std::vector<InputSpec> data_inputs(const Model& model, const TaskConfig& config) {
+  auto inputs = model.inputs(config.shares().rows(), config.length);
+  if (!model.is_replicated()) return inputs;
+  for (auto& input : inputs) {
+    std::vector<Dim> dims{{ReplicaContext::kReplica, config.replicas}};
+    for (const auto& dim : input.spec.shape) dims.push_back(dim);
+    input.spec.shape = Shape(std::move(dims));
+  }
+  return inputs;
 }
 
 /// Marks the weights known so far that optim.freeze matches.
@@ -137,10 +149,9 @@ void Task::build_micro(const PhaseUpdate& update, const std::string& part) {
   Graph& graph =
       *graphs_.emplace_back(std::make_unique<Graph>(update.phase.section(part), variables_));
   graph.set_recompute(config_.recompute);
-  const std::int64_t rows = config_.batch / config_.micro_batches;
-  Batch batch = make_batch(graph, model_.inputs(rows, config_.length), config_, Mode::train);
-  batch.rows = rows;
-  batch.total_rows = config_.batch;
+  Batch batch = make_batch(graph, data_inputs(model_, config_), config_, Mode::train);
+  batch.rows = config_.shares().rows();
+  batch.total_rows = batch.rows * config_.micro_batches;
   batch.phase = update.phase.name;
   const Tensor sum = model_.loss(graph, batch);
   const Tensor loss = ops::multiply(sum, graph.feed("inverse_weight", sum.dtype()));
@@ -176,9 +187,8 @@ void Task::build_finish() {
 
 void Task::build_eval() {
   Graph& graph = *graphs_.emplace_back(std::make_unique<Graph>("eval", variables_));
-  const std::int64_t rows = config_.batch / config_.micro_batches;
-  Batch batch = make_batch(graph, model_.inputs(rows, config_.length), config_, Mode::eval);
-  batch.rows = batch.total_rows = rows;
+  Batch batch = make_batch(graph, data_inputs(model_, config_), config_, Mode::eval);
+  batch.rows = batch.total_rows = config_.shares().rows();
   graph.fetch("loss", model_.loss(graph, batch));
 }
 

@@ -38,6 +38,8 @@ plan::Candidate chosen(const Settings& settings, std::int64_t ranks) {
   plan::Candidate choice;
   choice.layout = Layout::parse(settings.mesh.rules);
   choice.mesh = resolve_mesh(settings.mesh.shape, choice.layout, ranks);
+  if (settings.model->is_replicated())
+    choice.layout = settings.replicate.layout_of(choice.layout, choice.mesh);
   choice.shard = settings.optim.shard;
   choice.store = settings.mesh.store;
   choice.micro_batches = settings.train.micro_batches;
@@ -45,10 +47,19 @@ plan::Candidate chosen(const Settings& settings, std::int64_t ranks) {
   return choice;
 }
 
+std::int64_t replicas_of(const Settings& settings, const plan::Candidate& choice) {
+  // A model without replicas refuses a number of them, but not that the deck leaves it open.
+  return settings.model->is_replicated()
+             ? settings.replicate.replicas_of(choice.layout, choice.mesh)
+             : std::max<std::int64_t>(1, settings.replicate.replicas);
+}
+
 std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan::Candidate& choice,
                                            std::vector<std::string> recompute) {
   auto config = settings.task_config();
   config.micro_batches = choice.micro_batches;
+  config.replicas = replicas_of(settings, choice);
+  config.uneven = settings.replicate.uneven;
   config.recompute = std::move(recompute);
   return std::make_unique<replicate::Task>(*settings.model, settings.optim, config);
 }

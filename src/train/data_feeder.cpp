@@ -16,7 +16,8 @@ std::int64_t DataFeeder::targets_per_row() const {
 }
 
 std::string DataFeeder::text() const {
-  return session_.settings.data.source + ", " + session_.corpus.text;
+  const bool is_own = session_.settings.model->input_mode().has_value();
+  return (is_own ? "of the model" : session_.settings.data.source) + ", " + session_.corpus.text;
 }
 
 data::DataIdentity DataFeeder::identity() const {
@@ -30,7 +31,7 @@ std::optional<double> DataFeeder::baseline() const {
 
 data::Loader& DataFeeder::loader() {
   if (!loader_) {
-    const auto config = loader_config(session_.settings, 0);
+    const auto config = loader_config(session_, 0);
     loader_ = std::make_unique<data::Loader>(
         session_.corpus.train, config, session_.inputs(session_.compiled.task->first_micro()));
   }

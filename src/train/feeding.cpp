@@ -5,13 +5,15 @@
 
 namespace tessera::train {
 
-data::LoaderConfig loader_config(const Settings& settings, std::int64_t epochs) {
+data::LoaderConfig loader_config(const Session& session, std::int64_t epochs) {
+  const auto& task = *session.compiled.task;
   data::LoaderConfig config;
-  config.batch = settings.data.batch;
-  config.micro_batches = settings.train.micro_batches;
+  config.batch = task.config().batch;
+  config.micro_batches = task.config().micro_batches;
+  config.replicas = task.model().is_replicated() ? task.config().replicas : 0;
   config.epochs = epochs;
-  config.ahead = settings.data.ahead;
-  config.threads = settings.data.threads;
+  config.ahead = session.settings.data.ahead;
+  config.threads = session.settings.data.threads;
   return config;
 }
 

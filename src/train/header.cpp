@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/train/header.hpp"
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/base/version.hpp"
+#include "tessera/replicate/replica_context.hpp"
 #include "tessera/train/progress.hpp"
 
 namespace tessera::train {
@@ -41,6 +43,15 @@ std::string samples_text(const Session& session) {
          (targets > 1 ? "x " + std::to_string(targets) + " " : "") + session.feeder->unit();
 }
 
+/// "4 of 8 rows over data:2".
+std::string replicas_text(const Compiled& compiled) {
+  const auto shares = compiled.task->config().shares();
+  const std::int64_t rows = shares.rows() * shares.micro_batches;
+  const auto mesh_dim = compiled.layout.mesh_dim_of(replicate::ReplicaContext::kReplica);
+  return concat(shares.replicas, " of ", rows, rows == 1 ? " row" : " rows",
+                mesh_dim ? " over " + *mesh_dim : ", all on each rank");
+}
+
 }  // namespace
 
 std::string header_text(const Session& session, const std::vector<std::string>& notes) {
@@ -62,6 +73,7 @@ std::string header_text(const Session& session, const std::vector<std::string>& 
   text += line("model", settings.model_name + ", " +
                             with_commas(session.compiled.task->variables().parameters()) +
                             " parameters, " + settings.train.dtype);
+  if (settings.model->is_replicated()) text += line("replicas", replicas_text(session.compiled));
   text += line("data", session.feeder->text());
   text += line("memory", memory_text(report.bytes_per_rank));
   text += line("step", samples_text(session) + ", " +

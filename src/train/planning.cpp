@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <ostream>
+#include <tuple>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
@@ -45,7 +46,7 @@ class Evaluator {
       : settings_(settings), machine_(machine) {}
 
   const replicate::Task& task(const plan::Candidate& choice) {
-    auto& task = tasks_[{choice.micro_batches, choice.recompute}];
+    auto& task = tasks_[{choice.micro_batches, choice.recompute, replicas_of(settings_, choice)}];
     if (!task)
       task = make_task(
           settings_, choice,
@@ -82,7 +83,8 @@ class Evaluator {
  private:
   const Settings& settings_;
   const plan::Machine& machine_;
-  std::map<std::pair<std::int64_t, std::string>, std::unique_ptr<replicate::Task>> tasks_;
+  using Key = std::tuple<std::int64_t, std::string, std::int64_t>;
+  std::map<Key, std::unique_ptr<replicate::Task>> tasks_;
 };
 
 plan::SearchOptions search_options(const Settings& settings, const plan::Candidate& deck,

@@ -8,6 +8,7 @@
 #include "tessera/base/text.hpp"
 #include "tessera/base/version.hpp"
 #include "tessera/comm/agree.hpp"
+#include "tessera/data/pipelines.hpp"
 #include "tessera/train/memory.hpp"
 
 namespace tessera::train {
@@ -27,6 +28,41 @@ data::Wanted wanted_data(const Settings& settings) {
     wanted.inputs.push_back({input.name, {shape.without("batch"), input.spec.dtype}, input.limit});
   }
   return wanted;
+}
+
+/// The pipelines of a model that has some, as one.
+data::SamplesPtr open_pipelines(const Settings& settings, const Compiled& compiled,
+                                bool is_validation) {
+  const auto& model = *settings.model;
+  const replicate::RowShares shares = compiled.task->config().shares();
+  const std::int64_t count =
+      replicate::pipelines_of(*model.input_mode(), shares.replicas,
+                              replicate::ways_of_replicas(compiled.layout, compiled.mesh));
+  std::vector<data::SamplesPtr> pipelines;
+  for (std::int64_t id = 0; id < count; ++id) {
+    auto context = replicate::input_context(shares, count, id);
+    context.seed = static_cast<std::uint64_t>(settings.run.seed);
+    context.is_validation = is_validation;
+    pipelines.push_back(model.open_pipeline(context));
+    if (is_validation && !pipelines.back()) return nullptr;
+    check_user(pipelines.back() != nullptr, "the input function gave no samples for pipeline ", id,
+               " of ", count);
+  }
+  return data::join_pipelines(std::move(pipelines), shares);
+}
+
+data::Corpus open_data(const Settings& settings, const Compiled& compiled) {
+  const data::Wanted wanted = wanted_data(settings);
+  if (!settings.model->input_mode()) return data::open_corpus(settings.data, wanted);
+  data::Corpus corpus;
+  corpus.train = open_pipelines(settings, compiled, false);
+  corpus.validation = open_pipelines(settings, compiled, true);
+  for (const auto& samples : {corpus.train, corpus.validation})
+    if (samples) data::check_inputs("the input function", wanted, *samples);
+  corpus.text = concat(with_commas(corpus.train->size()), " training and ",
+                       with_commas(corpus.validation ? corpus.validation->size() : 0),
+                       " validation ", corpus.train->unit());
+  return corpus;
 }
 
 void check_node_memory(const Session& session) {
@@ -94,8 +130,7 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
   const auto& world = backend.world();
   comm::agree_on(world, [&] {
     session->compiled = compile(settings, backend.ranks());
-    if (!settings.model->acts())
-      session->corpus = data::open_corpus(settings.data, wanted_data(settings));
+    if (!settings.model->acts()) session->corpus = open_data(settings, session->compiled);
     check_node_memory(*session);
   });
   comm::check_same(world, hash_text(settings.schema.resolved()), "the deck",

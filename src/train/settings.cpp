@@ -18,6 +18,7 @@ void describe_all(Settings& settings, const Models& models) {
   settings.data.describe(schema);
   settings.env.describe(schema);
   settings.optim.describe(schema);
+  settings.replicate.describe(schema);
   settings.train.describe(schema);
   settings.eval.describe(schema);
   settings.checkpoint.describe(schema);
@@ -36,8 +37,10 @@ void check(const Settings& settings) {
   settings.optim.validate();
   const auto& data = settings.data;
   const std::int64_t parts = settings.train.micro_batches;
-  check_user(data.batch % parts == 0, "train.micro_batches = ", parts,
-             " does not divide data.batch = ", data.batch, ": take a divisor of it");
+  // Of a replica's share of the batch the Task knows.
+  const bool divides = settings.model->is_replicated() || data.batch % parts == 0;
+  check_user(divides, "train.micro_batches = ", parts, " does not divide data.batch = ", data.batch,
+             ": take a divisor of it");
   const std::int64_t longest = settings.model->max_length();
   check_user(longest == 0 || data.length <= longest, "data.length = ", data.length,
              " is longer than the model takes: model.max_length = ", longest);

@@ -29,7 +29,6 @@ class DeckRun {
   void add_model(const std::string& name, train::ModelFactory factory) {
     models_.add(name, std::move(factory));
   }
-
   std::string path(const std::string& name) const { return scratch_.path(name); }
 
   /// Trains in the folder `name`; returns what was printed.

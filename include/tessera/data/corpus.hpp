@@ -46,6 +46,9 @@ const std::vector<Source>& sources();
 /// key, or the model's input that such data do not give.
 Corpus open_corpus(const DataConfig& config, const Wanted& wanted);
 
+/// UserError unless the samples have every input of the model; `giver` is where they come from.
+void check_inputs(const std::string& giver, const Wanted& wanted, const Samples& samples);
+
 /// The seed of the order of samples.
 std::uint64_t order_seed(const DataConfig& config, const Wanted& wanted);
 

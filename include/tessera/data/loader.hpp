@@ -26,13 +26,15 @@ struct Position {
 struct LoaderConfig {
   std::int64_t batch = 0;  ///< rows of one step, over all ranks
   std::int64_t micro_batches = 1;
-  std::int64_t epochs = 0;  ///< after which next() gives nothing; 0: endless
-  int ahead = 2;            ///< batches that are read before they are asked for
-  int threads = 1;          ///< that read the samples of a batch
+  std::int64_t epochs = 0;    ///< after which next() gives nothing; 0: endless
+  int ahead = 2;              ///< batches that are read before they are asked for
+  int threads = 1;            ///< that read the samples of a batch
+  std::int64_t replicas = 0;  ///< > 0: inputs have a dim of replicas in front (RowShares)
 };
 
 /// An input that is loaded: a field of the samples, and what each local rank holds of it in a
-/// micro-batch: boxes over [batch / micro_batches, the field's dims…].
+/// micro-batch: boxes over [batch / micro_batches, the field's dims…], or, with replicas,
+/// [replicas, rows of a replica, the field's dims…].
 struct LoadedInput {
   std::string name;
   std::vector<Box> boxes;  ///< [local rank]
@@ -62,11 +64,12 @@ struct Batch {
 };
 
 /// Gives one batch after the other, read ahead of use by a thread. Micro-batch j has the rows
-/// [j B/M, (j+1) B/M) of the batch. Each process reads only what its local ranks hold. Rows beyond
-/// the last sample of an epoch are zero, their weights too.
+/// [j B/M, (j+1) B/M) of the batch, or of each replica's share. Each process reads only what its
+/// local ranks hold. Rows beyond the last sample of an epoch are zero, their weights too, and so
+/// are places of replicas that have fewer rows than others.
 class Loader {
  public:
-  /// UserError if micro_batches does not divide the batch.
+  /// UserError if micro_batches does not divide the batch (without replicas).
   Loader(std::shared_ptr<const Samples> samples, const LoaderConfig& config,
          std::vector<LoadedInput> inputs);
   ~Loader();

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "tessera/graph/graph.hpp"
 #include "tessera/nn/cache.hpp"
 #include "tessera/optim/optim_config.hpp"
+#include "tessera/replicate/input.hpp"
 
 namespace tessera::replicate {
 
@@ -39,6 +42,9 @@ struct Batch {
   std::map<std::string, Tensor> inputs;  ///< by input name: "tokens", "targets", "weights"
   std::int64_t rows = 0;                 ///< of the section: the batch, or one micro-batch
   std::int64_t total_rows = 0;           ///< of the whole step: for random draws' global index
+  /// Of a replicated model: inputs have the dim `replica` of this size before `batch`, and rows are
+  /// those of one replica.
+  std::int64_t replicas = 1;
   Mode mode = Mode::train;
   std::string phase;         ///< whose loss is wanted (Phase::name); "" in Mode::eval
   DType dtype = DType::f32;  ///< of activations
@@ -91,6 +97,13 @@ class Model {
   /// Adds assignments that end each step, behind all updates (nn::follow): section `finish`, which
   /// exists if there are any.
   virtual void finish(Graph& graph);
+  /// True: `loss` is one replica's step, called once for all replicas on inputs that have a further
+  /// dim `replica` in front (ReplicaContext); inputs() then are one replica's. See Replicator.
+  virtual bool is_replicated() const { return false; }
+  /// How many pipelines give the model samples of its own (open_pipeline); none: the deck's
+  /// data.source does.
+  virtual std::optional<InputMode> input_mode() const { return std::nullopt; }
+  virtual std::shared_ptr<const data::Samples> open_pipeline(const InputContext& context) const;
   /// Sum over the batch of weight x loss, a scalar (f32, or f64 in f64): the caller divides it by
   /// the step's global sum of weights.
   virtual Tensor loss(Graph& graph, const Batch& batch) = 0;

@@ -34,12 +34,16 @@ struct TaskConfig {
   std::int64_t batch = 8;   ///< rows of one step, over all ranks
   std::int64_t length = 0;  ///< tokens of a row
   std::int64_t micro_batches = 1;
+  std::int64_t replicas = 1;  ///< of a replicated model
+  bool uneven = false;        ///< replicas may have fewer rows than others, padded with weight 0
   DType dtype = DType::f32;
   std::uint64_t seed = 0;
   DecodeConfig decode = {};
   ActConfig act = {};
   /// Patterns of the regions (Graph::Region) that backward passes compute again; {"*"}: all.
   std::vector<std::string> recompute = {};
+
+  RowShares shares() const { return {batch, micro_batches, replicas}; }
 };
 
 /// A phase with the optimizer that it has.
@@ -68,7 +72,8 @@ struct SectionCount {
 /// A model with several phases has micro, micro_next and update for each: "generator/micro" ….
 /// prefill and those after it exist if decode.rows > 0 and the model has logits.
 /// Input of act: "observation" [environment, observation], fetch "action" [environment, action].
-/// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows; of prefill:
+/// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows (a replicated
+/// model's have the dim `replica` in front and the rows of one replica); of prefill:
 /// "tokens" [batch:rows, length]; of encode: the model's source_inputs; of decode: "tokens"
 /// [batch:rows, (beam)]; of reorder: "parents" [batch, beam_next], places that the new ones come
 /// from. Feeds: "inverse_weight" (1 / global sum of weights of the step) in

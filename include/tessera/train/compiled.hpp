@@ -32,6 +32,8 @@ struct Compiled {
 
 /// The choices that the deck makes for `ranks` ranks; UserError: illegal mesh or layout.
 plan::Candidate chosen(const Settings& settings, std::int64_t ranks);
+/// Replicas of the deck's model under a choice.
+std::int64_t replicas_of(const Settings& settings, const plan::Candidate& choice);
 /// The deck's Task with a choice of micro-batches, and of regions that are computed again.
 std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan::Candidate& choice,
                                            std::vector<std::string> recompute);

@@ -9,6 +9,7 @@
 #include "tessera/data/config.hpp"
 #include "tessera/env/config.hpp"
 #include "tessera/optim/optim_config.hpp"
+#include "tessera/replicate/replicate_config.hpp"
 #include "tessera/replicate/task.hpp"
 #include "tessera/train/config.hpp"
 #include "tessera/train/models.hpp"
@@ -22,6 +23,7 @@ struct Settings {
   data::DataConfig data;
   env::EnvConfig env;
   optim::OptimConfig optim;
+  replicate::ReplicateConfig replicate;
   TrainConfig train;
   EvalConfig eval;
   CheckpointConfig checkpoint;
