@@ -67,7 +67,7 @@ class Generated final : public Samples {
     return digest.add(static_cast<std::uint64_t>(per_epoch()));
   }
   std::int64_t size() const override { return per_epoch(); }
-  std::string unit() const override { return "samples"; }
+  std::string unit() const override { return unit_of(fields()); }
   std::int64_t targets_per_sample() const override { return weights_of(fields()); }
 
  private:

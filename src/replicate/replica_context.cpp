@@ -82,6 +82,15 @@ Tensor ReplicaContext::broadcast(Tensor x, std::int64_t source) const {
   return ops::reduce_sum(ops::slice(x, kReplica, source, 1), x.shape().without(kReplica));
 }
 
+void ReplicaContext::result(const std::string& name, Tensor x) const {
+  const Shape each{{kReplica, num_replicas_}};
+  check_user(x.shape() == each || x.shape().rank() == 0, "result '", name, "' is ",
+             x.shape().to_string(), "; legal are ", each.to_string(), " and a scalar");
+  // A scalar would be fetched as a partial sum; with a dim it is whole on every rank.
+  if (x.shape().rank() == 0) x = ops::broadcast(x, Shape{{"value", 1}});
+  graph_->fetch(kResultPrefix + name, x);
+}
+
 std::vector<Tensor> ReplicaContext::run_pieces(const std::vector<std::vector<Tensor>>& pieces,
                                                const Piecewise& function) const {
   check_pieces(pieces);

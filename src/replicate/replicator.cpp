@@ -27,11 +27,11 @@ Tensor times_weights(Tensor loss, const Batch& batch) {
   return ops::multiply(loss, ops::reduce_sum(weights, loss.shape()));
 }
 
-/// A step function with what it needs to be a model.
+/// Step functions with what they need to be a model.
 class FunctionModel final : public ReplicatedModel {
  public:
-  FunctionModel(ReplicatorOptions options, Replicator::StepFunction step, InputFunction input)
-      : options_(std::move(options)), step_(std::move(step)), input_(std::move(input)) {}
+  FunctionModel(ReplicatorOptions options, std::vector<OptimizedStep> steps, InputFunction input)
+      : options_(std::move(options)), steps_(std::move(steps)), input_(std::move(input)) {}
 
   void describe(config::Schema& schema) override {
     if (options_.describe) options_.describe(schema);
@@ -48,6 +48,14 @@ class FunctionModel final : public ReplicatedModel {
     }
     return inputs;
   }
+  std::vector<Phase> phases() const override {
+    std::vector<Phase> phases;
+    for (const auto& step : steps_) phases.push_back(step.phase);
+    return phases;
+  }
+  void finish(Graph& graph) override {
+    if (options_.finish) options_.finish(graph);
+  }
   std::optional<InputMode> input_mode() const override {
     return input_ ? std::optional(options_.input_mode) : std::nullopt;
   }
@@ -57,13 +65,16 @@ class FunctionModel final : public ReplicatedModel {
 
  protected:
   Tensor step(const ReplicaContext& context, const Batch& batch) override {
-    return step_(context, batch);
+    for (const auto& step : steps_)
+      if (batch.mode == Mode::eval || step.phase.name == batch.phase)
+        return step.function(context, batch);
+    TESSERA_CHECK(false, "no step function for phase '", batch.phase, "'");
   }
   LossKind loss_kind() const override { return options_.loss; }
 
  private:
   ReplicatorOptions options_;
-  Replicator::StepFunction step_;
+  std::vector<OptimizedStep> steps_;
   InputFunction input_;
 };
 
@@ -87,8 +98,20 @@ Replicator::Replicator(ReplicatorOptions options) : options_(std::move(options))
 }
 
 std::unique_ptr<Model> Replicator::run(StepFunction step, InputFunction input) const {
-  check_user(static_cast<bool>(step), "a Replicator needs a step function");
-  return std::make_unique<FunctionModel>(options_, std::move(step), std::move(input));
+  return run({wrap_optimizer({}, std::move(step))}, std::move(input));
+}
+
+std::unique_ptr<Model> Replicator::run(std::vector<OptimizedStep> steps,
+                                       InputFunction input) const {
+  check_user(!steps.empty(), "a Replicator needs a step function");
+  for (const auto& step : steps)
+    check_user(static_cast<bool>(step.function), "step '", step.phase.name,
+               "' of a Replicator has no function");
+  return std::make_unique<FunctionModel>(options_, std::move(steps), std::move(input));
+}
+
+OptimizedStep wrap_optimizer(Phase phase, StepFunction step) {
+  return {std::move(phase), std::move(step)};
 }
 
 }  // namespace tessera::replicate

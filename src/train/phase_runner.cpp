@@ -7,6 +7,7 @@
 
 #include "tessera/base/hash.hpp"
 #include "tessera/optim/schedule.hpp"
+#include "tessera/replicate/replica_context.hpp"
 #include "tessera/train/feeding.hpp"
 
 namespace tessera::train {
@@ -14,6 +15,8 @@ namespace tessera::train {
 PhaseRunner::PhaseRunner(Session& session, const replicate::PhaseUpdate& update)
     : session_(session), update_(update), names_{"loss"} {
   for (const auto& metric : session.metrics(micro())) names_.push_back(metric);
+  for (const auto& result : session.results(micro()))
+    results_.push_back({result.name, result.is_per_replica, {}});
 }
 
 void PhaseRunner::begin_step(std::int64_t step) {
@@ -35,6 +38,7 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
   auto& executor = *session_.executor;
   std::vector<double> losses(static_cast<std::size_t>(executor.local_ranks()), 0);
   shares_.assign(names_.size(), 0);
+  for (auto& result : results_) result.values.clear();
   const double inverse_weight = 1 / std::max(1.0, batch.weight);
   for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
     const std::string section = phase().section(micro == 0 ? "micro" : "micro_next");
@@ -45,11 +49,24 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
     session_.feeder->ran(section, static_cast<std::int64_t>(micro));
     for (int r = 0; r < executor.local_ranks(); ++r)
       losses[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r);
+    add_results(section, 1 / static_cast<double>(batch.tiles.size()));
     const auto metrics = metric_shares(session_, section);
     for (std::size_t i = 0; i < metrics.size(); ++i) shares_[1 + i] += metrics[i] * inverse_weight;
   }
   shares_[0] = std::accumulate(losses.begin(), losses.end(), 0.0);
   return losses;
+}
+
+void PhaseRunner::add_results(const std::string& section, double share) {
+  for (auto& result : results_) {
+    const auto values = session_.executor->fetch(
+        section, replicate::ReplicaContext::kResultPrefix + result.name, 0);
+    result.values.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      result.values[i] += share * values[i];
+      fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(values[i]));
+    }
+  }
 }
 
 void PhaseRunner::run_update() {

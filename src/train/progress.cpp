@@ -11,6 +11,20 @@
 #include "tessera/train/wall_clock.hpp"
 
 namespace tessera::train {
+namespace {
+
+void write(JsonWriter& json, const StepResult& result) {
+  json.key(result.name);
+  if (!result.is_per_replica) {
+    json.value(result.values.at(0));
+    return;
+  }
+  json.begin_array();
+  for (const double value : result.values) json.value(value);
+  json.end_array();
+}
+
+}  // namespace
 
 std::string StepRecord::to_json() const {
   JsonWriter json;
@@ -21,6 +35,7 @@ std::string StepRecord::to_json() const {
   json.key("grad_norm").value(grad_norm);
   json.key("lr").value(lr);
   for (const auto& [name, value] : metrics) json.key(name).value(value);
+  for (const auto& result : results) write(json, result);
   json.key(unit).value(targets);
   for (const auto& [name, count] : counts) json.key(name).value(count);
   if (skipped) json.key("skipped").value(true);

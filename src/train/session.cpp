@@ -9,6 +9,7 @@
 #include "tessera/base/version.hpp"
 #include "tessera/comm/agree.hpp"
 #include "tessera/data/pipelines.hpp"
+#include "tessera/replicate/replica_context.hpp"
 #include "tessera/train/memory.hpp"
 
 namespace tessera::train {
@@ -95,6 +96,19 @@ std::vector<std::string> Session::metrics(const std::string& section) const {
   std::vector<std::string> names;
   for (const auto& fetch : compiled.program.section(section).fetches)
     if (fetch.name.starts_with(prefix)) names.push_back(fetch.name.substr(prefix.size()));
+  return names;
+}
+
+std::vector<Session::ResultName> Session::results(const std::string& section) const {
+  using replicate::ReplicaContext;
+  const std::string prefix = ReplicaContext::kResultPrefix;
+  const auto& planned = compiled.program.section(section);
+  std::vector<ResultName> names;
+  for (const auto& fetch : planned.fetches) {
+    if (!fetch.name.starts_with(prefix)) continue;
+    const auto& shape = planned.buffers[static_cast<std::size_t>(fetch.buffer)].spec.shape;
+    names.push_back({fetch.name.substr(prefix.size()), shape.contains(ReplicaContext::kReplica)});
+  }
   return names;
 }
 

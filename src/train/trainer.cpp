@@ -20,6 +20,7 @@ namespace tessera::train {
 struct Trainer::Sums {
   double loss = 0;
   Metrics metrics;
+  std::vector<StepResult> results;
   double grad_norm = 0;
   bool finite = true;
   Stop stop = Stop::none;
@@ -114,10 +115,14 @@ Trainer::Sums Trainer::reduce() {
   const double processes = session_.backend.world().size();
   TESSERA_CHECK(sums[2] == mark * processes && (sums[1] == 0 || sums[1] == processes),
                 "ranks have come apart in step ", state_.step + 1,
-                ": they were not fed the same scalars");
+                ": they were not fed the same scalars, or mirrored results differ");
   result.stop = StopWatch::decide(&sums[3]);
   for (const auto& runner : phases_) {
     result.loss += sums[next];
+    for (auto named : runner.results()) {
+      named.name = runner.phase().section(named.name);
+      result.results.push_back(std::move(named));
+    }
     for (const auto& name : runner.names()) {
       const bool is_said = name != "loss" || phases_.size() > 1;
       if (is_said) result.metrics.emplace_back(runner.phase().section(name), sums[next]);
@@ -155,6 +160,7 @@ void Trainer::record(const Sums& sums, double seconds) {
   record.grad_norm = sums.grad_norm;
   record.lr = optim::learning_rate(session_.settings.optim, state_.step);
   record.metrics = sums.metrics;
+  record.results = sums.results;
   record.unit = feeder_.unit();
   record.targets = state_.targets;
   record.skipped = !sums.finite;

@@ -40,6 +40,15 @@ class DeckRun {
     REQUIRE(train::train(*backend, *read, out) == train::kDone);
     return out.str();
   }
+  /// The message of the UserError that training ends with, "" if it does not.
+  std::string refusal(const std::string& mesh, const std::vector<std::string>& settings) const {
+    std::ostringstream out;
+    const auto backend = train::simulated_backend(MeshShape::parse(mesh, 0).size());
+    return data::test::message_of<UserError>([&] {
+      const auto read = settings_of("refused", mesh, settings);
+      train::train(*backend, *read, out);
+    });
+  }
   /// The validation loss of the newest checkpoint in the folder `name`.
   double validation_loss(const std::string& name, const std::string& mesh,
                          const std::vector<std::string>& settings = {}) const {

@@ -84,6 +84,9 @@ Tensor step(const ReplicaContext& context, const replicate::Batch& batch, const 
   const Tensor logits = nn::dense(h, {"hidden"}, {{"classes", kClasses}}, {.name = "second"});
   replicate::add_metric(context.graph(), "accuracy",
                         nn::weighted_sum(nn::correct(logits, batch["label"]), batch["weights"]));
+  context.result("id", ops::cast(context.replica_id(), DType::f32));
+  context.result("rows", context.all_sum(
+                             ops::reduce_sum(weights, Shape{{"replica", context.num_replicas()}})));
   const Tensor losses =
       ops::multiply(ops::softmax_cross_entropy(logits, batch["label"], {}), batch["weights"]);
   const Shape each{{"replica", context.num_replicas()}};
@@ -125,27 +128,42 @@ std::shared_ptr<const data::Samples> open(const InputContext& context) {
   return data::generated_samples(std::move(generator));
 }
 
-test::DeckRun runs(const Choices& choices) {
-  test::DeckRun deck(kDeck);
-  deck.add_model("classifier", [choices] {
-    replicate::ReplicatorOptions options;
-    options.inputs = [] {
-      std::vector<replicate::InputSpec> inputs;
-      for (const auto& field : kFields) inputs.push_back({field.name, field.spec, field.limit});
-      return inputs;
-    };
-    options.loss = choices.mean_loss ? replicate::LossKind::mean : replicate::LossKind::sum;
-    options.input_mode = choices.input == "per_replica"   ? replicate::InputMode::per_replica
-                         : choices.input == "per_process" ? replicate::InputMode::per_process
-                                                          : replicate::InputMode::single;
-    const auto function = [choices](const ReplicaContext& context, const replicate::Batch& batch) {
-      return step(context, batch, choices);
-    };
-    return Replicator(options).run(function,
-                                   choices.input == "deck" ? replicate::InputFunction() : open);
-  });
-  return deck;
-}
+/// Runs of a step with such choices.
+struct Runs : test::DeckRun {
+  explicit Runs(const Choices& choices) : DeckRun(kDeck) {
+    add_model("classifier", [choices] {
+      replicate::ReplicatorOptions options;
+      options.inputs = [] {
+        std::vector<replicate::InputSpec> inputs;
+        for (const auto& field : kFields) inputs.push_back({field.name, field.spec, field.limit});
+        return inputs;
+      };
+      options.loss = choices.mean_loss ? replicate::LossKind::mean : replicate::LossKind::sum;
+      options.input_mode = choices.input == "per_replica"   ? replicate::InputMode::per_replica
+                           : choices.input == "per_process" ? replicate::InputMode::per_process
+                                                            : replicate::InputMode::single;
+      const auto function = [choices](const ReplicaContext& context,
+                                      const replicate::Batch& batch) {
+        return step(context, batch, choices);
+      };
+      return Replicator(options).run(function,
+                                     choices.input == "deck" ? replicate::InputFunction() : open);
+    });
+  }
+};
+
+/// Runs of any step function of inputs "x".
+struct StepRuns : test::DeckRun {
+  StepRuns(std::int64_t width, replicate::StepFunction function) : DeckRun(kDeck) {
+    add_model("classifier", [=] {
+      replicate::ReplicatorOptions options;
+      options.inputs = [=] {
+        return std::vector<replicate::InputSpec>{{"x", {Shape{{"width", width}}, DType::f32}}};
+      };
+      return Replicator(options).run(function);
+    });
+  }
+};
 
 const std::vector<std::string> kKeys{"loss",    "grad_norm",       "accuracy",
                                      "samples", "validation_loss", "validation_accuracy"};
@@ -166,7 +184,7 @@ std::string replicas(int count) {
 }  // namespace
 
 TEST_CASE("one replica of a batch is many of its parts, on any number of ranks, split or whole") {
-  const auto deck = runs({.dropout = 0.2});
+  const Runs deck(Choices{.dropout = 0.2});
   deck.train("one", "batch:1");
   const auto loss = deck.values("one", "loss");
   REQUIRE(loss.size() == 20);
@@ -192,7 +210,7 @@ TEST_CASE("one replica of a batch is many of its parts, on any number of ranks, 
 }
 
 TEST_CASE("replicas of unequal shares are padded with rows that do not count") {
-  const auto deck = runs({});
+  const Runs deck(Choices{});
   deck.train("one", "batch:1");
   for (const auto& [mesh, count] : {std::pair{"batch:1", 5}, {"batch:2", 5}, {"batch:3", 7}}) {
     deck.train("many", mesh, {replicas(count), "--replicate.uneven=true"});
@@ -201,7 +219,7 @@ TEST_CASE("replicas of unequal shares are padded with rows that do not count") {
 }
 
 TEST_CASE("statistics per replica depend on their number and on nothing else") {
-  const auto deck = runs({.norm = "replica"});
+  const Runs deck(Choices{.norm = "replica"});
   deck.train("one", "batch:1", {replicas(4)});
   deck.train("single", "batch:1", {replicas(1)});
   CHECK(deck.difference("one", "single", "loss") > 1e-3);
@@ -209,14 +227,14 @@ TEST_CASE("statistics per replica depend on their number and on nothing else") {
     deck.train("many", mesh, {replicas(4)});
     check_same(deck, "one", "many");
   }
-  const auto kept = runs({.norm = "kept"});
+  const Runs kept(Choices{.norm = "kept"});
   kept.train("kept", "batch:2", {replicas(4)});
   for (std::size_t i = 0; i < 20; ++i)
     CHECK(std::abs(kept.values("kept", "loss")[i] - deck.values("one", "loss")[i]) < 1e-9);
 }
 
 TEST_CASE("batch norm written with all_sum is the built-in one") {
-  const auto own = runs({}), built_in = runs({.norm = "built_in"});
+  const Runs own(Choices{}), built_in(Choices{.norm = "built_in"});
   own.train("own", "batch:2", {replicas(4)});
   built_in.train("built_in", "batch:4");
   for (const char* key : {"loss", "grad_norm"})
@@ -225,7 +243,7 @@ TEST_CASE("batch norm written with all_sum is the built-in one") {
 }
 
 TEST_CASE("a loss that is a mean counts replicas by their weights") {
-  const auto sum = runs({}), mean = runs({.mean_loss = true});
+  const Runs sum(Choices{}), mean(Choices{.mean_loss = true});
   sum.train("sum", "batch:1");
   for (const int count : {1, 3, 5}) {
     mean.train("mean", "batch:2", {replicas(count), "--replicate.uneven=true"});
@@ -235,10 +253,10 @@ TEST_CASE("a loss that is a mean counts replicas by their weights") {
 }
 
 TEST_CASE("pipelines for each replica, for each process and for all give a step its rows") {
-  const auto single = runs({});
+  const Runs single(Choices{});
   single.train("single", "batch:2", {replicas(4)});
   for (const char* mode : {"per_replica", "per_process"}) {
-    const auto deck = runs({.input = mode});
+    const Runs deck(Choices{.input = mode});
     deck.train(mode, "batch:2", {replicas(4)});
     for (const auto& key : kKeys) {
       const auto a = single.values("single", key), b = deck.values(mode, key);
@@ -275,8 +293,61 @@ TEST_CASE("samples of the deck are shared out over replicas as over ranks") {
   check_same(deck, "plain", "replicated");
 }
 
+TEST_CASE("results stand in a step's line, of each replica in order or mirrored") {
+  const Runs deck(Choices{});
+  for (const char* mesh : {"batch:1", "batch:2", "batch:3"}) {
+    deck.train("run", mesh, {replicas(3), "--train.steps=1", "--train.micro_batches=2"});
+    std::ifstream in(deck.path("run/metrics.jsonl"));
+    std::string line;
+    std::getline(in, line);
+    INFO(line);
+    CHECK(line.find("\"id\": [0, 1, 2]") != std::string::npos);
+    CHECK(deck.values("run", "rows") == std::vector<double>{6});
+  }
+}
+
+/// Weights a and b follow the data's mean and each other, by optimizers of their own.
+TEST_CASE("optimizers of one step each sum gradients over replicas") {
+  test::DeckRun deck(kDeck);
+  deck.add_model("classifier", [] {
+    replicate::ReplicatorOptions options;
+    options.inputs = [] { return std::vector<replicate::InputSpec>{{"x", {Shape{}, DType::f32}}}; };
+    const auto pull = [](const std::string& name, const std::string& towards) {
+      return [=](const ReplicaContext& context, const replicate::Batch& batch) {
+        const auto scalar = [&](const std::string& of) {
+          return nn::weight(context.graph(), of, Shape{}, batch.dtype, Initializer::normal(1));
+        };
+        const Tensor x = ops::multiply(scalar(towards), ops::cast(batch["x"], batch.dtype));
+        const Tensor distance = ops::square(ops::subtract(x, scalar(name)));
+        return ops::reduce_sum(ops::multiply(distance, batch["weights"]),
+                               Shape{{"replica", context.num_replicas()}});
+      };
+    };
+    return Replicator(options).run(
+        {replicate::wrap_optimizer({.name = "a", .weights = {"a"}, .runs = 2}, pull("a", "b")),
+         replicate::wrap_optimizer({.name = "b",
+                                    .weights = {"b"},
+                                    .fresh_batch = false,
+                                    .adjust = [](optim::OptimConfig& optim) { optim.lr = 0.005; }},
+                                   pull("b", "a"))});
+  });
+  const std::vector<std::string> settings{"--data.source=random", "--data.random_tokens=100",
+                                          "--replicate.uneven=true"};
+  const auto with = [&](int count) {
+    auto all = settings;
+    all.push_back(replicas(count));
+    return all;
+  };
+  deck.train("one", "batch:1", with(1));
+  for (const auto& [mesh, count] : {std::pair{"batch:1", 4}, {"batch:2", 4}, {"batch:2", 5}}) {
+    deck.train("many", mesh, with(count));
+    for (const char* key : {"loss", "a/loss", "b/loss", "grad_norm", "validation_loss"})
+      CHECK(deck.difference("one", "many", key) < 1e-9);
+  }
+}
+
 TEST_CASE("a repeat and a resumed run are bitwise the run") {
-  const auto deck = runs({.dropout = 0.2, .input = "per_replica"});
+  const Runs deck(Choices{.dropout = 0.2, .input = "per_replica"});
   const std::vector<std::string> four{replicas(4)};
   deck.train("whole", "batch:2", four);
   deck.train("again", "batch:2", four);
@@ -289,42 +360,27 @@ TEST_CASE("a repeat and a resumed run are bitwise the run") {
 
 TEST_CASE("what cannot be replicated is refused with what would be") {
   const auto message = [](const test::DeckRun& deck, const std::vector<std::string>& settings) {
-    return data::test::message_of<UserError>([&] { deck.train("refused", "batch:2", settings); });
+    return deck.refusal("batch:2", settings);
   };
   using data::test::contains;
-  const auto deck = runs({});
+  const Runs deck(Choices{});
   CHECK(contains(message(deck, {replicas(5)}),
                  "data.batch = 12 rows do not divide among 5 replicas; take 10 or 15"));
   CHECK(contains(message(deck, {replicas(4), "--train.micro_batches=2"}),
                  "does not divide the 3 rows of a replica"));
   CHECK(contains(message(deck, {"--model.name=mlp", "--data.source=random", replicas(2)}),
                  "the model is no step of a replica"));
-  CHECK(contains(message(runs({.input = "deck"}), {"--data.source=text"}), "needs the input"));
+  CHECK(
+      contains(message(Runs(Choices{.input = "deck"}), {"--data.source=text"}), "needs the input"));
 
-  const auto with_step = [](Replicator::StepFunction function) {
-    test::DeckRun own(kDeck);
-    own.add_model("classifier", [function] {
-      replicate::ReplicatorOptions options;
-      options.inputs = [] {
-        return std::vector<replicate::InputSpec>{{"x", {Shape{{"width", 4}}, DType::f32}}};
-      };
-      return Replicator(options).run(function);
-    });
-    return own;
-  };
-  const auto random = std::vector<std::string>{"--data.source=random"};
-  CHECK(contains(message(with_step([](const ReplicaContext&, const replicate::Batch& batch) {
-                           return batch["x"];
-                         }),
-                         random),
-                 "legal are [replica:2]"));
-  CHECK(contains(message(with_step([](const ReplicaContext& context, const replicate::Batch& b) {
-                           const Shape own{{"replica", context.num_replicas()}};
-                           const Tensor w = nn::weight(context.graph(), "w", own, b.dtype,
-                                                       Initializer::constant(1));
-                           return ops::multiply(w,
-                                                ops::reduce_sum(ops::cast(b["x"], b.dtype), own));
-                         }),
-                         random),
-                 "variable 'w' [replica:2] has the dim replica"));
+  const std::vector<std::string> random{"--data.source=random"};
+  const StepRuns no_loss(
+      4, [](const ReplicaContext&, const replicate::Batch& batch) { return batch["x"]; });
+  CHECK(contains(message(no_loss, random), "legal are [replica:2]"));
+  const StepRuns own_weights(4, [](const ReplicaContext& context, const replicate::Batch& batch) {
+    const Shape each{{"replica", context.num_replicas()}};
+    const Tensor w = nn::weight(context.graph(), "w", each, batch.dtype, Initializer::constant(1));
+    return ops::multiply(w, ops::reduce_sum(ops::cast(batch["x"], batch.dtype), each));
+  });
+  CHECK(contains(message(own_weights, random), "variable 'w' [replica:2] has the dim replica"));
 }

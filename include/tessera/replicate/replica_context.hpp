@@ -62,6 +62,14 @@ class ReplicaContext {
   std::vector<Tensor> map_reduce(const std::vector<std::vector<Tensor>>& pieces,
                                  const Piecewise& function, Combine how) const;
 
+  /// Names a scalar result of the step, which the lines of training steps then show as it is: of
+  /// each replica, x [replica], an array in the order of replicas; mirrored, x [], one number,
+  /// checked to be the same on all ranks. With micro-batches the mean over them. UserError if x has
+  /// other dims.
+  void result(const std::string& name, Tensor x) const;
+  /// The names under which a section fetches them: kResultPrefix + name.
+  static constexpr const char* kResultPrefix = "result/";
+
  private:
   std::vector<Tensor> run_pieces(const std::vector<std::vector<Tensor>>& pieces,
                                  const Piecewise& function) const;

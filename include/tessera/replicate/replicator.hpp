@@ -34,6 +34,17 @@ class ReplicatedModel : public Model {
   virtual LossKind loss_kind() const { return LossKind::sum; }
 };
 
+using StepFunction = std::function<Tensor(const ReplicaContext& context, const Batch& batch)>;
+
+/// A step function with the optimizer that its gradients go to.
+struct OptimizedStep {
+  Phase phase;
+  StepFunction function;
+};
+/// The optimizer of the deck, changed as `phase` says, as one that sums gradients over all replicas
+/// before it updates: the weights that the phase names, once for all replicas.
+OptimizedStep wrap_optimizer(Phase phase, StepFunction step);
+
 struct ReplicatorOptions {
   /// Inputs of one sample: names, dims without `batch`, dtypes. "weights" [] f32 is among them
   /// where they do not name it: 0 for rows that only fill up a batch.
@@ -42,6 +53,8 @@ struct ReplicatorOptions {
   /// Registers deck keys of one's own with fields that outlive the model; may be empty.
   std::function<void(config::Schema&)> describe;
   InputMode input_mode = InputMode::per_replica;
+  /// What ends each step, behind all updates (Model::finish); may be empty.
+  std::function<void(Graph&)> finish;
 };
 
 /// Replicates a step over the mesh (DeepMind's TF-Replicator, Buchlovsky et al. 2019; the RFC
@@ -55,12 +68,13 @@ struct ReplicatorOptions {
 /// per replica. A replica may itself be cut by other rules.
 class Replicator {
  public:
-  using StepFunction = std::function<Tensor(const ReplicaContext& context, const Batch& batch)>;
-
   explicit Replicator(ReplicatorOptions options);
 
   /// Without an input function samples come from the deck's data.source, shared out over replicas.
   std::unique_ptr<Model> run(StepFunction step, InputFunction input = {}) const;
+  /// Several optimizers in one step, one after the other: each step function reads what the updates
+  /// before it left. Evaluations run the first one, in Mode::eval.
+  std::unique_ptr<Model> run(std::vector<OptimizedStep> steps, InputFunction input = {}) const;
 
  private:
   ReplicatorOptions options_;

@@ -31,8 +31,10 @@ class PhaseRunner {
   bool finite() const { return finite_; }
   /// Norm of the last run's gradient; equal on all ranks.
   double grad_norm() const { return grad_norm_; }
-  /// A number that all ranks must have alike: what they were fed.
+  /// A number that all ranks must have alike: what they were fed, and the results.
   std::uint64_t fingerprint() const { return fingerprint_; }
+  /// Of the last run, whole on every rank.
+  const std::vector<StepResult>& results() const { return results_; }
   /// Of the last run, this process's part of loss and metrics. The sums over processes are the mean
   /// loss and the metrics' means.
   const std::vector<double>& shares() const { return shares_; }
@@ -42,6 +44,7 @@ class PhaseRunner {
  private:
   kernels::Feeds feeds(std::int64_t micro) const;
   std::vector<double> run_micro_batches(const data::Batch& batch);
+  void add_results(const std::string& section, double share);
   void run_update();
 
   Session& session_;
@@ -53,6 +56,7 @@ class PhaseRunner {
   double grad_norm_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::vector<double> shares_;
+  std::vector<StepResult> results_;
 };
 
 }  // namespace tessera::train

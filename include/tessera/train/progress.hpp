@@ -12,6 +12,13 @@ namespace tessera::train {
 /// Numbers that a model adds to those of every model (replicate::add_metric), by name.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
+/// A result that a step function names (replicate::ReplicaContext::result).
+struct StepResult {
+  std::string name;
+  bool is_per_replica = false;
+  std::vector<double> values;  ///< one, or one of each replica
+};
+
 /// What one optimizer step did.
 struct StepRecord {
   std::int64_t step = 0;
@@ -20,6 +27,7 @@ struct StepRecord {
   double grad_norm = 0;
   double lr = 0;
   Metrics metrics;
+  std::vector<StepResult> results;
   std::string unit = "tokens";  ///< what targets are
   std::int64_t targets = 0;     ///< that counted since the start of training
   bool skipped = false;         ///< not finite: the weights stayed as they were

@@ -40,6 +40,12 @@ struct Session {
   std::vector<data::LoadedInput> inputs(const std::string& section) const;
   /// Names of the metrics that a section gives besides the loss.
   std::vector<std::string> metrics(const std::string& section) const;
+  /// Results that a section's step function names (ReplicaContext::result).
+  struct ResultName {
+    std::string name;
+    bool is_per_replica = false;
+  };
+  std::vector<ResultName> results(const std::string& section) const;
   /// Variables that are saved, for reading and writing: all but gradients, or weights and other
   /// state without optimizer slots.
   std::vector<io::LoadedTensor> loaded_tensors(bool with_slots) const;

@@ -79,37 +79,54 @@ class Outside(unittest.TestCase):
                               "--layout.rules=batch:ranks", "--json"))
         self.assertEqual(plan["parameters"], 2 * 256 * 32)
 
-    def test_the_newcomers_page(self):
-        """Whatever include/tessera/README.md says to type is typed here."""
-        page = (self.prefix / "include" / "tessera" / "README.md").read_text()
+    def follow_page(self, path, name, most_lines):
+        """Types whatever a page says to type; the losses of its runs by their folders."""
+        page = (self.prefix / path).read_text()
         blocks = {kind: text for kind, text in
                   re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)}
-        folder = self.folder / "page"
+        folder = self.folder / name
         folder.mkdir()
-        for kind, name in [("cpp", "two_layers.cpp"), ("cmake", "CMakeLists.txt"),
-                           ("ini", "two_layers.ini")]:
-            (folder / name).write_text(blocks[kind])
+        for kind, file in [("cpp", f"{name}.cpp"), ("cmake", "CMakeLists.txt"), ("ini", f"{name}.ini")]:
+            (folder / file).write_text(blocks[kind])
         lines = [line for line in blocks["cpp"].splitlines() if line and line[0] != "#"]
-        self.assertLessEqual(len(lines), 40)
+        self.assertLessEqual(len(lines), most_lines)
         run("cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={self.prefix}", cwd=folder)
         run("cmake", "--build", "build", cwd=folder)
-        commands = [shlex.split(line) for line in blocks["sh"].splitlines()]
-        self.assertEqual([command[2] for command in commands], ["1", "2", "2", "4"])
         losses = {}
-        for command in commands:
+        for command in map(shlex.split, blocks["sh"].splitlines()):
             run(MPIEXEC, *command[1:], cwd=folder)
-            name = command[-1] if command[-1].startswith("--run.dir") else command[6]
-            metrics = folder / name.removeprefix("--run.dir=") / "metrics.jsonl"
-            rows = [json.loads(line) for line in metrics.read_text().splitlines()]
-            losses[name] = [row["loss"] for row in rows if "grad_norm" in row]
-        whole = losses["--run.dir=one"]
-        self.assertEqual(len(whole), 40)
-        self.assertLess(whole[-1], whole[0] - 1)
+            out = next(word for word in command if word.startswith("--run.dir=")).split("=")[1]
+            metrics = (folder / out / "metrics.jsonl").read_text().splitlines()
+            self.lines[out] = [row for row in map(json.loads, metrics) if "grad_norm" in row]
+            losses[out] = [row["loss"] for row in self.lines[out]]
+        return losses, folder
+
+    def setUp(self):
+        self.lines = {}
+
+    def test_the_newcomers_page(self):
+        losses, folder = self.follow_page("include/tessera/README.md", "two_layers", 40)
+        self.assertEqual(list(losses), ["one", "data", "model", "both"])
+        self.assertEqual(len(losses["one"]), 40)
+        self.assertLess(losses["one"][-1], losses["one"][0] - 1)
         for other in losses.values():
-            self.assert_close(whole, other)
+            self.assert_close(losses["one"], other)
         plan = run(folder / "build" / "two_layers", "plan", "two_layers.ini", "--mesh.shape=data:8",
                    "--layout.rules=batch:data", "--explain=first", cwd=folder)
         self.assertIn("first", plan)
+
+    def test_the_page_of_replicas(self):
+        losses, _ = self.follow_page("include/tessera/replicate/README.md", "spirals", 60)
+        self.assertEqual(list(losses), ["one", "two", "eight", "split"])
+        self.assertEqual(len(losses["one"]), 60)
+        self.assertLess(losses["one"][-1], losses["one"][0] / 2)
+        for other in losses.values():
+            self.assert_close(losses["one"], other)
+        for name, replicas in [("one", 1), ("two", 2), ("eight", 8), ("split", 2)]:
+            last = self.lines[name][-1]
+            self.assertEqual(len(last["replica_accuracy"]), replicas)
+            mean = sum(last["replica_accuracy"]) / replicas
+            self.assertAlmostEqual(mean, last["accuracy"], places=6)
 
 
 if __name__ == "__main__":
