@@ -30,7 +30,7 @@ std::optional<double> DataFeeder::baseline() const {
 
 data::Loader& DataFeeder::loader() {
   if (!loader_) {
-    const auto config = loader_config(session_.settings, 0);
+    const auto config = loader_config(session_, 0);
     loader_ = std::make_unique<data::Loader>(
         session_.corpus.train, config, session_.inputs(session_.compiled.task->first_micro()));
   }

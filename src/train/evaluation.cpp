@@ -30,7 +30,7 @@ std::vector<double> sums_of(const Session& session, const data::Batch& batch) {
 Evaluation evaluate(const Session& session, std::shared_ptr<const data::Samples> samples,
                     std::int64_t max_batches, const StopWatch* watch) {
   TESSERA_CHECK(samples, "there are no validation samples");
-  data::Loader loader(samples, loader_config(session.settings, 1), session.inputs("eval"));
+  data::Loader loader(samples, loader_config(session, 1), session.inputs("eval"));
   const std::int64_t batches = max_batches > 0 ? std::min(max_batches, loader.batches_per_epoch())
                                                : loader.batches_per_epoch();
   // Later failures to read are told by the sum of each batch; the first has no batch to stand in.

@@ -5,10 +5,11 @@
 
 namespace tessera::train {
 
-data::LoaderConfig loader_config(const Settings& settings, std::int64_t epochs) {
+data::LoaderConfig loader_config(const Session& session, std::int64_t epochs) {
+  const auto& settings = session.settings;
   data::LoaderConfig config;
   config.batch = settings.data.batch;
-  config.micro_batches = settings.train.micro_batches;
+  config.micro_batches = session.micro_batches();
   config.epochs = epochs;
   config.ahead = settings.data.ahead;
   config.threads = settings.data.threads;

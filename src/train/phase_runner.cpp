@@ -13,6 +13,7 @@ namespace tessera::train {
 
 PhaseRunner::PhaseRunner(Session& session, const replicate::PhaseUpdate& update)
     : session_(session), update_(update), names_{"loss"} {
+  if (!session.compiled.program.has_section(micro())) return;  // others compute
   for (const auto& metric : session.metrics(micro())) names_.push_back(metric);
 }
 
@@ -39,7 +40,7 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
   for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
     const std::string section = phase().section(micro == 0 ? "micro" : "micro_next");
     set_inputs(session_, section, batch.tiles[micro]);
-    kernels::Feeds fed = feeds(static_cast<std::int64_t>(micro));
+    kernels::Feeds fed = feeds(batch.share + static_cast<std::int64_t>(micro) * batch.shares);
     fed.values["inverse_weight"] = inverse_weight;
     executor.run(section, fed);
     session_.feeder->ran(section, static_cast<std::int64_t>(micro));
@@ -52,7 +53,8 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
   return losses;
 }
 
-void PhaseRunner::run_update() {
+void PhaseRunner::update(std::int64_t run) {
+  update_index_ = (step_ - 1) * phase().runs + run + 1;
   auto& executor = *session_.executor;
   const std::string section = phase().section("update");
   kernels::Feeds fed = feeds(0);
@@ -64,12 +66,16 @@ void PhaseRunner::run_update() {
   fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(lr));
 }
 
-void PhaseRunner::run(const data::Batch& batch, std::int64_t run) {
+void PhaseRunner::compute(const data::Batch& batch, std::int64_t run) {
   update_index_ = (step_ - 1) * phase().runs + run + 1;
   fingerprint_ = hash_combine(fingerprint_, static_cast<std::uint64_t>(batch.at.index));
   fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(batch.weight));
   run_micro_batches(batch);
-  run_update();
+}
+
+void PhaseRunner::run(const data::Batch& batch, std::int64_t run) {
+  compute(batch, run);
+  update(run);
 }
 
 std::vector<double> PhaseRunner::repeat_micro_batches(const data::Batch& batch) {

@@ -23,6 +23,7 @@ std::string StepRecord::to_json() const {
   for (const auto& [name, value] : metrics) json.key(name).value(value);
   json.key(unit).value(targets);
   for (const auto& [name, count] : counts) json.key(name).value(count);
+  if (group >= 0) json.key("group").value(group).key("staleness").value(staleness);
   if (skipped) json.key("skipped").value(true);
   json.key("step_s").value(step_seconds);
   json.key(unit + "_per_s").value(targets_per_second);

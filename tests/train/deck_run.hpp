@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/models/registry.hpp"
+#include "tessera/train/async.hpp"
 #include "tessera/train/loop.hpp"
 #include "tessera/train/verbs.hpp"
 
@@ -39,6 +40,18 @@ class DeckRun {
     std::ostringstream out;
     const auto backend = train::simulated_backend(MeshShape::parse(mesh, 0).size());
     REQUIRE(train::train(*backend, *read, out) == train::kDone);
+    return out.str();
+  }
+  /// Trains asynchronously on so many ranks, of which a group has the mesh `mesh`.
+  std::string train_async(const std::string& name, std::int64_t ranks, const std::string& mesh,
+                          std::vector<std::string> settings,
+                          const train::AsyncHooks& hooks = {}) const {
+    settings.insert(settings.begin(), "--replicate.mode=async");
+    const auto read = settings_of(name, mesh, settings);
+    std::ostringstream out;
+    const auto backend = train::simulated_backend(ranks);
+    train::StopWatch watch(true, train::WallClock(0, 0), read->run.stop_file);
+    REQUIRE(train::train_async(*backend, *read, watch, out, hooks) == train::kDone);
     return out.str();
   }
   /// The validation loss of the newest checkpoint in the folder `name`.

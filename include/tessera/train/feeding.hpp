@@ -10,7 +10,7 @@
 namespace tessera::train {
 
 /// What the deck says of reading; 0 epochs: endless.
-data::LoaderConfig loader_config(const Settings& settings, std::int64_t epochs);
+data::LoaderConfig loader_config(const Session& session, std::int64_t epochs);
 
 /// The next batch goes to `batch`, which keeps the last one if reading failed in this process.
 Fed take_batch(data::Loader& loader, std::optional<data::Batch>& batch);

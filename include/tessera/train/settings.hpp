@@ -23,6 +23,7 @@ struct Settings {
   env::EnvConfig env;
   optim::OptimConfig optim;
   TrainConfig train;
+  ReplicateConfig replicate;
   EvalConfig eval;
   CheckpointConfig checkpoint;
   PlanConfig plan;
