@@ -91,6 +91,7 @@ std::string Progress::line_of(const StepRecord& record) {
     std::snprintf(text, sizeof text, "  %s %.4f", name.c_str(), value);
     line += text;
   }
+  if (record.staleness >= 0) line += concat("  staleness ", record.staleness);
   line += "  " + format_count(record.targets_per_second) + " " + record.unit + "/s  " +
           format_operations(flops_per_step_ / std::max(1e-9, record.step_seconds)) + "FLOP/s";
   if (record.skipped) line += "  skipped";

@@ -30,12 +30,12 @@ Position advance(Position at, std::int64_t batches, std::int64_t batch, std::int
 struct LoaderConfig {
   std::int64_t batch = 0;  ///< rows of one step, over all ranks
   std::int64_t micro_batches = 1;
-  std::int64_t stride = 1;  ///< takes each stride-th batch: the others are other groups'
-  std::int64_t share = 0;   ///< takes the micro-batches share, share + shares, …
-  std::int64_t shares = 1;
   std::int64_t epochs = 0;  ///< after which next() gives nothing; 0: endless
   int ahead = 2;            ///< batches that are read before they are asked for
   int threads = 1;          ///< that read the samples of a batch
+  std::int64_t stride = 1;  ///< takes each stride-th batch: the others are other groups'
+  std::int64_t share = 0;   ///< takes the micro-batches share, share + shares, …
+  std::int64_t shares = 1;
 };
 
 /// An input that is loaded: a field of the samples, and what each local rank holds of it in a
