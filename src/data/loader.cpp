@@ -161,9 +161,10 @@ Batch Loader::Impl::build(const Position& at) const {
   const auto local_ranks = static_cast<std::int64_t>(ranks);
   for_each_index(batch.rows * local_ranks, config.threads, [&](std::int64_t i) {
     const std::int64_t row = i / local_ranks, micro = row / micro_rows;
+    if (micro % config.shares != config.share) return;
     const auto rank = static_cast<std::size_t>(i % local_ranks);
     read_row(at, micro * micro_rows, row % micro_rows, rank,
-             batch.tiles[static_cast<std::size_t>(micro)][rank]);
+             batch.tiles[static_cast<std::size_t>(micro / config.shares)][rank]);
   });
   return batch;
 }
