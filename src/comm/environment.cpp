@@ -130,6 +130,14 @@ Environment::~Environment() {
 const World& Environment::world() const {
   return *impl_->world;
 }
+std::unique_ptr<World> Environment::part(int first, int count) const {
+  const MpiWorld& all = *impl_->world;
+  TESSERA_CHECK(all.rank() >= first && all.rank() < first + count, "a part without this rank");
+  const Communicator made = Communicator::split(all.communicator(), first, all.rank());
+  const auto begin = all.nodes().begin() + first;
+  return std::make_unique<MpiWorld>(made.get(), all.waiter(),
+                                    std::vector<int>(begin, begin + count));
+}
 int Environment::local_rank() const {
   return impl_->local_rank;
 }

@@ -87,6 +87,20 @@ StopSignals::~StopSignals() {
     sigaction(previous->signal, &previous->action, nullptr);
 }
 
+IgnoredSignal::IgnoredSignal(const std::string& name) : signal_(parse_signal("signal", name)) {
+  struct sigaction now = {};
+  sigaction(signal_, nullptr, &now);
+  if (now.sa_handler == leave_mark) return;
+  previous_ = now.sa_handler;
+  std::signal(signal_, SIG_IGN);
+}
+
+IgnoredSignal::~IgnoredSignal() {
+  struct sigaction now = {};
+  sigaction(signal_, nullptr, &now);
+  if (now.sa_handler == SIG_IGN) std::signal(signal_, previous_);
+}
+
 int pending_signal() {
   return pending;
 }

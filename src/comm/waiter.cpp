@@ -18,16 +18,16 @@ constexpr int kTestsBeforeYield = 2000;
 constexpr int kTestsBeforeSleep = 10;
 constexpr long kSleepNanoseconds = 50'000;
 
-void give_way(bool crowded) {
-  if (crowded) {
-    const timespec pause{0, kSleepNanoseconds};
-    nanosleep(&pause, nullptr);
+}  // namespace
+
+void Waiter::pause() const {
+  if (crowded_) {
+    const timespec moment{0, kSleepNanoseconds};
+    nanosleep(&moment, nullptr);
   } else {
     sched_yield();
   }
 }
-
-}  // namespace
 
 void Waiter::wait_all(std::span<MPI_Request> requests) const {
   int patience = crowded_ ? kTestsBeforeSleep : kTestsBeforeYield;
@@ -39,7 +39,7 @@ void Waiter::wait_all(std::span<MPI_Request> requests) const {
     if (patience > 0)
       --patience;
     else
-      give_way(crowded_);
+      pause();
   }
 }
 

@@ -91,6 +91,19 @@ void check_boxes(const Input& input, const Field& field, const replicate::RowSha
 
 }  // namespace
 
+Position advance(Position at, std::int64_t batches, std::int64_t batch, std::int64_t per_epoch) {
+  at.step += batches;
+  const std::int64_t left = (per_epoch - at.index + batch - 1) / batch;  // in this epoch
+  if (batches < left) {
+    at.index += batches * batch;
+    return at;
+  }
+  const std::int64_t whole = (per_epoch + batch - 1) / batch;
+  at.epoch += 1 + (batches - left) / whole;
+  at.index = (batches - left) % whole * batch;
+  return at;
+}
+
 struct Loader::Impl {
   /// A batch, or why there is none: an exception, or (neither) the end of the last epoch.
   struct Item {
@@ -131,7 +144,8 @@ TileData Loader::Impl::empty_tile(std::size_t rank) const {
 void Loader::Impl::read_row(const Position& at, std::int64_t row, std::size_t rank,
                             Batch& batch) const {
   const auto place = shares.place_of(row);
-  TileData& tile = batch.tiles[static_cast<std::size_t>(place.micro)][rank];
+  if (place.micro % config.shares != config.share) return;
+  TileData& tile = batch.tiles[static_cast<std::size_t>(place.micro / config.shares)][rank];
   std::vector<Samples::Part> parts;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[i];
@@ -145,6 +159,8 @@ void Loader::Impl::read_row(const Position& at, std::int64_t row, std::size_t ra
 Batch Loader::Impl::build(const Position& at) const {
   Batch batch;
   batch.at = at;
+  batch.share = config.share;
+  batch.shares = config.shares;
   batch.rows = std::min(config.batch, samples->per_epoch() - at.index);
   batch.ends_epoch = at.index + batch.rows == samples->per_epoch();
   for (std::int64_t row = 0; row < batch.rows; ++row) {
@@ -152,7 +168,7 @@ Batch Loader::Impl::build(const Position& at) const {
     batch.targets += count.targets;
     batch.weight += count.weight;
   }
-  for (std::int64_t micro = 0; micro < config.micro_batches; ++micro) {
+  for (std::int64_t micro = config.share; micro < config.micro_batches; micro += config.shares) {
     std::vector<TileData> tiles;
     for (std::size_t rank = 0; rank < ranks; ++rank) tiles.push_back(empty_tile(rank));
     batch.tiles.push_back(std::move(tiles));
@@ -165,13 +181,7 @@ Batch Loader::Impl::build(const Position& at) const {
 }
 
 Position Loader::Impl::after(Position at) const {
-  at.index += config.batch;
-  ++at.step;
-  if (at.index >= samples->per_epoch()) {
-    at.index = 0;
-    ++at.epoch;
-  }
-  return at;
+  return advance(at, config.stride, config.batch, samples->per_epoch());
 }
 
 void Loader::Impl::read_ahead(Position at) {

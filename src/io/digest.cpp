@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "io/runs.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/shape/runs.hpp"
 
 namespace tessera::io {
 namespace {

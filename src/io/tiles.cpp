@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "io/runs.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/shape/runs.hpp"
 
 namespace tessera::io {
 namespace {

@@ -53,6 +53,7 @@ program::Program compile(const VariableSet& variables, const std::vector<const G
                          const PlanOptions& options) {
   options.layout.check_names(options.mesh, tensor_dims(variables, graphs));
   Storage storage(variables, options);
+  if (options.part == Part::compute) storage.drop_unused(graphs);
   program::Program program;
   program.mesh = options.mesh;
   for (const Graph* graph : graphs) {

@@ -50,9 +50,7 @@ void SectionPlanner::scatter_gradients(const std::vector<int>& tensors) {
     std::vector<int> chosen;
     for (int t : tensors) {
       const State& state = versions_[static_cast<std::size_t>(t)].back().placement[m];
-      if (state.kind == State::Kind::partial_sum &&
-          storage_.home(graph_.info(t).variable)[m].is_split())
-        chosen.push_back(t);
+      if (state.kind == State::Kind::partial_sum && home_of(t)[m].is_split()) chosen.push_back(t);
     }
     const auto bytes = [&](int t) {
       return builder_.buffer(versions_[static_cast<std::size_t>(t)].back().buffer).bytes;
@@ -64,7 +62,7 @@ void SectionPlanner::scatter_gradients(const std::vector<int>& tensors) {
         const Version& version = versions_[static_cast<std::size_t>(t)].back();
         from.push_back(version.buffer);
         to.push_back(version.placement);
-        to.back()[m] = storage_.home(graph_.info(t).variable)[m];
+        to.back()[m] = home_of(t)[m];
       }
       const auto outputs =
           builder_.bucket_change("gradients", CollectiveKind::reduce_scatter, m, from, to);
@@ -116,6 +114,43 @@ void SectionPlanner::all_reduce_gradients(const std::vector<int>& tensors) {
         for (BufferId id : buffers) refresh(id);
       }
   }
+}
+
+/// Where a gradient, or a tensor that is assigned to one, is stored once it is reduced.
+Placement SectionPlanner::home_of(int tensor) const {
+  const int variable = graph_.info(tensor).variable;
+  return storage_.home(variable >= 0 ? variable : assigned_to_[static_cast<std::size_t>(tensor)]);
+}
+
+/// Gradients that are stored reduced (Part::compute) are reduced at the section's end, many in one
+/// collective, as `update` does it elsewhere.
+void SectionPlanner::reduce_assigned() {
+  std::vector<int> tensors;
+  for (const auto& assignment : graph_.assignments()) {
+    const auto& placement = storage_.placement(assignment.variable);
+    const auto& last = versions_[static_cast<std::size_t>(assignment.tensor)].back().placement;
+    if (storage_.variable(assignment.variable).kind == Variable::Kind::gradient && placement &&
+        !placement->has_partial() && last.has_partial())
+      tensors.push_back(assignment.tensor);
+  }
+  scatter_gradients(tensors);
+  const auto buffer_of = [&](int t) {
+    return versions_[static_cast<std::size_t>(t)].back().buffer;
+  };
+  std::map<std::pair<std::vector<int>, DType>, std::vector<int>> groups;
+  for (int t : tensors) {
+    const auto& buffer = builder_.buffer(buffer_of(t));
+    const auto dims = buffer.placement.partial_mesh_dims();
+    if (!dims.empty()) groups[{dims, buffer.spec.dtype}].push_back(t);
+  }
+  for (const auto& [key, group] : groups)
+    for (const auto& bucket : cut(group, storage_.options().bucket_bytes,
+                                  [&](int t) { return builder_.buffer(buffer_of(t)).bytes; })) {
+      std::vector<BufferId> buffers;
+      for (int t : bucket) buffers.push_back(buffer_of(t));
+      builder_.all_reduce("gradients", program::ReduceOp::sum, key.first, buffers);
+      for (BufferId id : buffers) refresh(id);
+    }
 }
 
 /// Values that were computed on a storage split are gathered for their weights, many in one

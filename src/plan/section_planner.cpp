@@ -217,6 +217,7 @@ void SectionPlanner::finish_fetches() {
 }
 
 void SectionPlanner::finish_assignments() {
+  reduce_assigned();
   gather_assigned();
   for (const auto& assignment : graph_.assignments()) {
     BufferId value = assigned_value(assignment);

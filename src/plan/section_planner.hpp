@@ -44,6 +44,8 @@ class SectionPlanner {
   void reduce_gradients();
   void scatter_gradients(const std::vector<int>& tensors);
   void all_reduce_gradients(const std::vector<int>& tensors);
+  void reduce_assigned();
+  Placement home_of(int tensor) const;
   void plan_node(const Node& node);
   void settle(int tensor);
   void release_gathered(int tensor);

@@ -47,7 +47,22 @@ Storage::Storage(const VariableSet& variables, const PlanOptions& options)
       placement = stored(variable.name, variable.spec.shape);
     else if (variable.kind != Variable::Kind::gradient)
       placement = ruled(variable.name, variable.spec.shape);
+    else if (options.part != Part::all)
+      placement = home(v);
   }
+}
+
+void Storage::drop_unused(const std::vector<const Graph*>& graphs) {
+  std::vector<bool> used(placements_.size());
+  for (const Graph* graph : graphs) {
+    for (int t = 0; t < graph->tensor_count(); ++t)
+      if (graph->info(t).variable >= 0)
+        used[static_cast<std::size_t>(graph->info(t).variable)] = true;
+    for (const auto& assignment : graph->assignments())
+      used[static_cast<std::size_t>(assignment.variable)] = true;
+  }
+  for (std::size_t v = 0; v < used.size(); ++v)
+    if (!used[v]) placements_[v].reset();
 }
 
 Placement Storage::ruled(const std::string& name, const Shape& shape) const {
@@ -98,7 +113,7 @@ void Storage::lay_out(program::Program& program) const {
   for (int v = 0; v < variables_.size(); ++v) {
     program::StoredVariable stored;
     stored.variable = variables_[v];
-    // A gradient that nothing assigns (a frozen weight's) needs no memory.
+    // A gradient that nothing assigns (a frozen weight's) needs no memory, nor what was dropped.
     stored.placement = placement(v).value_or(Placement(options_.mesh.rank()));
     if (placement(v))
       stored.bytes =

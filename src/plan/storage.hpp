@@ -16,6 +16,8 @@ namespace tessera::plan {
 class Storage {
  public:
   Storage(const VariableSet& variables, const PlanOptions& options);
+  /// Variables that none of the graphs reads or assigns take no memory.
+  void drop_unused(const std::vector<const Graph*>& graphs);
 
   const MeshShape& mesh() const { return options_.mesh; }
   const PlanOptions& options() const { return options_; }

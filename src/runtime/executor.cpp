@@ -269,7 +269,8 @@ void Executor::initialize(std::uint64_t seed) {
   impl_->clear();
   for (std::size_t v = 0; v < impl_->program.variables.size(); ++v) {
     const Variable& variable = impl_->program.variables[v].variable;
-    if (variable.kind == Variable::Kind::gradient) continue;
+    if (variable.kind == Variable::Kind::gradient || impl_->program.variables[v].bytes == 0)
+      continue;
     for (int r = 0; r < local_ranks(); ++r)
       impl_->initialize_tile(variable, variable_tile(static_cast<int>(v), r), seed);
   }

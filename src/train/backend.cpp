@@ -12,9 +12,12 @@ namespace {
 class MpiBackend final : public Backend {
  public:
   explicit MpiBackend(const comm::Environment& environment) : environment_(environment) {}
+  /// A part of the ranks.
+  MpiBackend(const comm::Environment& environment, std::unique_ptr<comm::World> part, Notes notes)
+      : environment_(environment), part_(std::move(part)), notes_(std::move(notes)) {}
 
-  const comm::World& world() const override { return environment_.world(); }
-  std::int64_t ranks() const override { return environment_.size(); }
+  const comm::World& world() const override { return part_ ? *part_ : environment_.world(); }
+  std::int64_t ranks() const override { return world().size(); }
   int ranks_on_node() const override { return environment_.ranks_on_node(); }
   std::string library() const override { return environment_.library(); }
 
@@ -29,8 +32,7 @@ class MpiBackend final : public Backend {
   }
 
   Notes notes(const comm::Collectives& collectives) override {
-    const auto cores = environment_.report_cores(1);
-    Notes notes{cores.lines, cores.warnings};
+    Notes notes = part_ ? notes_ : notes_of_cores();
     const auto* mpi = dynamic_cast<const comm::MpiCollectives*>(&collectives);
     if (mpi && environment_.nodes() > 1) {
       const auto dims = mpi->dims_across_nodes();
@@ -42,8 +44,26 @@ class MpiBackend final : public Backend {
     return notes;
   }
 
+  std::unique_ptr<Backend> part(std::int64_t first, std::int64_t count) const override {
+    return std::make_unique<MpiBackend>(
+        environment_, environment_.part(static_cast<int>(first), static_cast<int>(count)),
+        notes_of_cores());
+  }
+  bool has_rank(std::int64_t rank) const override { return rank == world().rank(); }
+  std::unique_ptr<comm::Mailbox> make_mailbox() const override {
+    return comm::mpi_mailbox(environment_.world());
+  }
+
  private:
+  /// Collective over all ranks.
+  Notes notes_of_cores() const {
+    const auto cores = environment_.report_cores(1);
+    return {cores.lines, cores.warnings};
+  }
+
   const comm::Environment& environment_;
+  std::unique_ptr<comm::World> part_;  // null: all ranks
+  Notes notes_;                        // of a part, which must not ask the others later
 };
 
 class SimulatedBackend final : public Backend {
@@ -63,6 +83,11 @@ class SimulatedBackend final : public Backend {
     return {{std::to_string(ranks_) + " ranks simulated in one process on " + base::host_name()},
             {}};
   }
+  std::unique_ptr<Backend> part(std::int64_t /*first*/, std::int64_t count) const override {
+    return simulated_backend(count);
+  }
+  bool has_rank(std::int64_t rank) const override { return rank >= 0 && rank < ranks_; }
+  std::unique_ptr<comm::Mailbox> make_mailbox() const override { return comm::local_mailbox(); }
 
  private:
   comm::SingleProcess world_;

@@ -11,13 +11,22 @@ namespace tessera::train {
 
 std::vector<plan::SectionRuns> Compiled::step() const {
   std::vector<plan::SectionRuns> runs;
-  for (const auto& count : task->step_sections()) runs.push_back({count.section, count.runs});
+  std::int64_t before = 0;  // runs of micro that micro_next follows
+  for (const auto& count : task->step_sections()) {
+    if (!program.has_section(count.section)) continue;
+    // Micro-batches are shared; the first of a share assigns, as micro does.
+    const std::int64_t runs_of_share =
+        before > 0 ? (before + count.runs) / shares - before : count.runs;
+    before = count.section.ends_with("micro") ? count.runs : 0;
+    if (runs_of_share > 0) runs.push_back({count.section, runs_of_share});
+  }
   return runs;
 }
 
 plan::Report Compiled::report() const {
   plan::Report report = plan::report(program, step());
   const Graph& micro = *task->graphs().front();
+  if (!program.has_section(micro.section())) return report;
   for (int region = 0; region < static_cast<int>(micro.regions().size()); ++region)
     if (micro.is_recomputed(region))
       report.recomputed.push_back(micro.regions()[static_cast<std::size_t>(region)]);
@@ -71,13 +80,39 @@ plan::Machine machine_of(const Settings& settings) {
 
 namespace {
 
-Compiled compile_with(const Settings& settings, const plan::Candidate& choice,
+/// Which of a Task's sections become a Program, and where.
+struct Role {
+  plan::Part part = plan::Part::all;
+  std::int64_t shares = 1;
+};
+
+/// "micro" of "micro" and of "discriminator/micro".
+std::string kind_of(const std::string& section) {
+  return section.substr(section.rfind('/') + 1);
+}
+
+bool has_role(const std::string& section, plan::Part part) {
+  const std::string kind = kind_of(section);
+  if (part == plan::Part::update) return kind == "update" || kind == "finish";
+  return part == plan::Part::all || kind == "micro" || kind == "micro_next" || kind == "eval";
+}
+
+std::vector<const Graph*> graphs_of(const replicate::Task& task, plan::Part part) {
+  auto graphs = task.graphs();
+  std::erase_if(graphs, [&](const Graph* graph) { return !has_role(graph->section(), part); });
+  return graphs;
+}
+
+Compiled compile_with(const Settings& settings, const plan::Candidate& choice, const Role& role,
                       std::vector<std::string> recompute) {
   Compiled compiled;
   compiled.layout = choice.layout;
   compiled.mesh = choice.mesh;
-  compiled.task = make_task(settings, choice, std::move(recompute));
-  const auto graphs = compiled.task->graphs();
+  compiled.shares = role.shares;
+  plan::Candidate with_shares = choice;
+  with_shares.micro_batches *= role.shares;
+  compiled.task = make_task(settings, with_shares, std::move(recompute));
+  const auto graphs = graphs_of(*compiled.task, role.part);
   const auto& variables = compiled.task->variables();
   compiled.layout.check_names(compiled.mesh, plan::tensor_dims(variables, graphs));
   plan::PlanOptions options;
@@ -85,16 +120,17 @@ Compiled compile_with(const Settings& settings, const plan::Candidate& choice,
   options.layout = compiled.layout;
   options.shard = choice.shard;
   options.store = choice.store;
+  options.part = role.part;
   compiled.program = plan::compile(variables, graphs, options);
   return compiled;
 }
 
 /// As few regions computed again as the limit of memory asks for.
-Compiled compile_within(const Settings& settings, const plan::Candidate& choice) {
+Compiled compile_within(const Settings& settings, const plan::Candidate& choice, const Role& role) {
   check_user(!settings.plan.memory_limit.empty(),
              "train.recompute = auto needs plan.memory_limit: the memory that a rank may take");
   const double limit = parse_bytes("plan.memory_limit", settings.plan.memory_limit);
-  Compiled compiled = compile_with(settings, choice, {});
+  Compiled compiled = compile_with(settings, choice, role, {});
   const auto machine = machine_of(settings);
   const plan::CostModel model(machine, choice.mesh, settings.plan.ranks_per_node);
   const Graph& micro = *compiled.task->graphs().front();
@@ -104,23 +140,46 @@ Compiled compile_within(const Settings& settings, const plan::Candidate& choice)
   while (static_cast<double>(compiled.program.arena_bytes) > limit && recomputed < costs.size()) {
     auto regions = plan::choose_regions(costs, ask);
     recomputed = regions.size();
-    compiled = compile_with(settings, choice, std::move(regions));
+    compiled = compile_with(settings, choice, role, std::move(regions));
     ask += std::max(static_cast<double>(compiled.program.arena_bytes) - limit, 1.0);
   }
   return compiled;
 }
 
+Compiled compile_role(const Settings& settings, const plan::Candidate& choice, const Role& role) {
+  if (choice.recompute == "auto") return compile_within(settings, choice, role);
+  return compile_with(
+      settings, choice, role,
+      choice.recompute == "all" ? std::vector<std::string>{"*"} : std::vector<std::string>{});
+}
+
 }  // namespace
 
 Compiled compile(const Settings& settings, const plan::Candidate& choice) {
-  if (choice.recompute == "auto") return compile_within(settings, choice);
-  return compile_with(
-      settings, choice,
-      choice.recompute == "all" ? std::vector<std::string>{"*"} : std::vector<std::string>{});
+  return compile_role(settings, choice, {});
 }
 
 Compiled compile(const Settings& settings, std::int64_t ranks) {
   Compiled compiled = compile(settings, chosen(settings, ranks));
+  check_memory_limit(compiled, settings.plan.memory_limit);
+  return compiled;
+}
+
+Compiled compile_servers(const Settings& settings, const Groups& groups) {
+  plan::Candidate choice;
+  choice.mesh = MeshShape({{"server", groups.servers}});
+  choice.micro_batches = settings.train.micro_batches;
+  choice.shard = choice.store = "server";
+  choice.recompute = "none";
+  Compiled compiled =
+      compile_role(settings, choice, {.part = plan::Part::update, .shares = groups.shares()});
+  check_memory_limit(compiled, settings.plan.memory_limit);
+  return compiled;
+}
+
+Compiled compile_workers(const Settings& settings, const Groups& groups) {
+  Compiled compiled = compile_role(settings, chosen(settings, groups.group),
+                                   {.part = plan::Part::compute, .shares = groups.shares()});
   check_memory_limit(compiled, settings.plan.memory_limit);
   return compiled;
 }

@@ -130,6 +130,41 @@ void TrainConfig::describe(config::Schema& schema) {
       .free_key();
 }
 
+void AsyncConfig::describe(config::Schema& schema) {
+  schema
+      .add("replicate.mode", mode,
+           "sync: all ranks do each step together. async: some ranks are servers, which keep the "
+           "weights; groups of the others pull them, compute gradients and push these, each at its "
+           "own pace; mesh and layout are a group's.")
+      .choices({"sync", "async"})
+      .free_key();
+  schema
+      .add("replicate.servers", servers,
+           "async: so many ranks, the first ones, keep weights and optimizer state, cut between "
+           "them.")
+      .range(1, kAny)
+      .free_key();
+  schema
+      .add("replicate.group", group,
+           "async: ranks of one group of workers, which is synchronous inside. 0: the size of "
+           "mesh.shape, or 1.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("replicate.staleness", staleness,
+           "async: a group waits when it is more than so many pushes ahead of the slowest. 0: the "
+           "groups share each batch and all gradients make one update, as in mode sync; -1: "
+           "nobody waits.")
+      .range(-1, kAny)
+      .free_key();
+  schema
+      .add("replicate.dead_after", dead_after,
+           "async: a group that is silent for so many seconds is lost, and the others go on "
+           "without it. Longer than any pause that a machine may make.")
+      .range(0.1, kAny)
+      .free_key();
+}
+
 void EvalConfig::describe(config::Schema& schema) {
   schema.add("eval.every", every, "Steps between evaluations on the validation samples; 0: none.")
       .range(0, kAny)

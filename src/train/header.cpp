@@ -63,9 +63,10 @@ std::string header_text(const Session& session, const std::vector<std::string>& 
   text += line("libraries", device::describe() + "; " + session.backend.library());
   for (const auto& note : machine.lines) text += line("ranks", note);
   const std::string mesh = session.compiled.mesh.to_string();
+  const std::string layout = session.compiled.layout.to_string();
   text +=
       line("mesh",
-           (mesh.empty() ? "one rank" : mesh) + "   layout " + session.compiled.layout.to_string() +
+           (mesh.empty() ? "one rank" : mesh) + (layout.empty() ? "" : "   layout " + layout) +
                (settings.optim.shard.empty() ? "" : "   optimizer over " + settings.optim.shard) +
                (settings.mesh.store.empty() ? "" : "   weights over " + settings.mesh.store));
   if (!report.recomputed.empty())

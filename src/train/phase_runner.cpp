@@ -14,6 +14,7 @@ namespace tessera::train {
 
 PhaseRunner::PhaseRunner(Session& session, const replicate::PhaseUpdate& update)
     : session_(session), update_(update), names_{"loss"} {
+  if (!session.compiled.program.has_section(micro())) return;  // others compute
   for (const auto& metric : session.metrics(micro())) names_.push_back(metric);
   for (const auto& result : session.results(micro()))
     results_.push_back({result.name, result.is_per_replica, {}});
@@ -43,7 +44,7 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
   for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
     const std::string section = phase().section(micro == 0 ? "micro" : "micro_next");
     set_inputs(session_, section, batch.tiles[micro]);
-    kernels::Feeds fed = feeds(static_cast<std::int64_t>(micro));
+    kernels::Feeds fed = feeds(batch.share + static_cast<std::int64_t>(micro) * batch.shares);
     fed.values["inverse_weight"] = inverse_weight;
     executor.run(section, fed);
     session_.feeder->ran(section, static_cast<std::int64_t>(micro));
@@ -69,7 +70,8 @@ void PhaseRunner::add_results(const std::string& section, double share) {
   }
 }
 
-void PhaseRunner::run_update() {
+void PhaseRunner::update(std::int64_t run) {
+  update_index_ = (step_ - 1) * phase().runs + run + 1;
   auto& executor = *session_.executor;
   const std::string section = phase().section("update");
   kernels::Feeds fed = feeds(0);
@@ -81,12 +83,16 @@ void PhaseRunner::run_update() {
   fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(lr));
 }
 
-void PhaseRunner::run(const data::Batch& batch, std::int64_t run) {
+void PhaseRunner::compute(const data::Batch& batch, std::int64_t run) {
   update_index_ = (step_ - 1) * phase().runs + run + 1;
   fingerprint_ = hash_combine(fingerprint_, static_cast<std::uint64_t>(batch.at.index));
   fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(batch.weight));
   run_micro_batches(batch);
-  run_update();
+}
+
+void PhaseRunner::run(const data::Batch& batch, std::int64_t run) {
+  compute(batch, run);
+  update(run);
 }
 
 std::vector<double> PhaseRunner::repeat_micro_batches(const data::Batch& batch) {

@@ -38,6 +38,7 @@ std::string StepRecord::to_json() const {
   for (const auto& result : results) write(json, result);
   json.key(unit).value(targets);
   for (const auto& [name, count] : counts) json.key(name).value(count);
+  if (group >= 0) json.key("group").value(group).key("staleness").value(staleness);
   if (skipped) json.key("skipped").value(true);
   json.key("step_s").value(step_seconds);
   json.key(unit + "_per_s").value(targets_per_second);
@@ -105,6 +106,7 @@ std::string Progress::line_of(const StepRecord& record) {
     std::snprintf(text, sizeof text, "  %s %.4f", name.c_str(), value);
     line += text;
   }
+  if (record.staleness >= 0) line += concat("  staleness ", record.staleness);
   line += "  " + format_count(record.targets_per_second) + " " + record.unit + "/s  " +
           format_operations(flops_per_step_ / std::max(1e-9, record.step_seconds)) + "FLOP/s";
   if (record.skipped) line += "  skipped";

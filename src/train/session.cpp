@@ -92,9 +92,13 @@ std::vector<data::LoadedInput> Session::inputs(const std::string& section) const
 }
 
 std::vector<std::string> Session::metrics(const std::string& section) const {
+  return metric_names(compiled.program, section);
+}
+
+std::vector<std::string> metric_names(const program::Program& program, const std::string& section) {
   const std::string prefix = replicate::kMetricPrefix;
   std::vector<std::string> names;
-  for (const auto& fetch : compiled.program.section(section).fetches)
+  for (const auto& fetch : program.section(section).fetches)
     if (fetch.name.starts_with(prefix)) names.push_back(fetch.name.substr(prefix.size()));
   return names;
 }
@@ -140,10 +144,15 @@ std::vector<io::LoadedTensor> Session::loaded_tensors(bool with_slots) const {
 }
 
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out) {
+  return open_session(backend, settings, out, [&] { return compile(settings, backend.ranks()); });
+}
+
+std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out,
+                                      const std::function<Compiled()>& compile) {
   auto session = std::make_unique<Session>(backend, settings, out);
   const auto& world = backend.world();
   comm::agree_on(world, [&] {
-    session->compiled = compile(settings, backend.ranks());
+    session->compiled = compile();
     if (!settings.model->acts()) session->corpus = open_data(settings, session->compiled);
     check_node_memory(*session);
   });

@@ -20,6 +20,7 @@ void describe_all(Settings& settings, const Models& models) {
   settings.optim.describe(schema);
   settings.replicate.describe(schema);
   settings.train.describe(schema);
+  settings.async.describe(schema);
   settings.eval.describe(schema);
   settings.checkpoint.describe(schema);
   settings.sample.describe(schema);
@@ -44,6 +45,13 @@ void check(const Settings& settings) {
   const std::int64_t longest = settings.model->max_length();
   check_user(longest == 0 || data.length <= longest, "data.length = ", data.length,
              " is longer than the model takes: model.max_length = ", longest);
+  check_user(
+      !settings.async.is_async() || !settings.checkpoint.best,
+      "checkpoint.best keeps the weights that were evaluated, and with replicate.mode = async "
+      "training goes on meanwhile: evaluate checkpoints by tessera eval");
+  check_user(!settings.async.is_async() || !settings.model->acts(),
+             "replicate.mode = async: ", settings.model_name,
+             " learns from environments and a replay that all its ranks share: take sync");
   if (!settings.run.walltime.empty()) parse_duration("run.walltime", settings.run.walltime);
   if (!settings.plan.memory_limit.empty())
     parse_bytes("plan.memory_limit", settings.plan.memory_limit);

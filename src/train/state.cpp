@@ -58,6 +58,12 @@ void read_state(const io::Checkpoint& checkpoint, RunState& state) {
   state.position.epoch = data.integer("epoch");
   state.position.index = data.integer("index");
   state.position.step = data.integer("step");
+  if (!data.contains("applied")) return;
+  state.first_batch.epoch = data.integer("first_epoch");
+  state.first_batch.index = data.integer("first_index");
+  state.first_batch.step = data.integer("first_batch");
+  state.first_step = data.integer("first_step");
+  state.applied = data.integers("applied");
 }
 
 /// UserError unless the checkpoint's identity keys and data are this run's.
@@ -179,6 +185,12 @@ std::string save_state(const Session& session, const RunState& state,
   position.set("step", state.position.step);
   position.set("tokens", data.size);
   position.set("digest", data.digest);
+  if (!state.applied.empty())
+    position.set("first_epoch", state.first_batch.epoch)
+        .set("first_index", state.first_batch.index)
+        .set("first_batch", state.first_batch.step)
+        .set("first_step", state.first_step)
+        .set("applied", state.applied);
   return io::save_checkpoint(folder, content, *session.collectives,
                              static_cast<int>(session.settings.checkpoint.keep));
 }

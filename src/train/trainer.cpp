@@ -146,9 +146,7 @@ void Trainer::check_finite(const Sums& sums) {
   const std::string what = concat("step ", state_.step + 1, " is not finite: loss ", sums.loss,
                                   ", gradient norm ", sums.grad_norm, where);
   if (session_.settings.train.on_nonfinite == "stop")
-    throw Diverged(what +
-                   ". No checkpoint was written, the older ones stay. Lower optim.lr, set "
-                   "optim.clip_norm, or let such steps pass by train.on_nonfinite = skip");
+    throw Diverged(what + ". " + kCureOfDivergence);
   say("warning: " + what + (sums.finite ? "" : ". The step was skipped on all ranks"));
 }
 

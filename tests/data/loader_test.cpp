@@ -319,4 +319,37 @@ TEST_CASE("Sizes that do not fit are refused by name") {
 }
 
 }  // namespace
+TEST_CASE("Loaders with a stride share batches, loaders with a share the micro-batches") {
+  const SamplesPtr samples = make_samples(11 * 6 + 1, 6, Order::Kind::shuffled);
+  Loader whole = whole_loader(samples, {4, 2});
+  std::vector<Batch> batches;
+  for (int i = 0; i < 12; ++i) batches.push_back(*whole.next());
+  const auto tokens = [](const Batch& batch, std::size_t micro) {
+    const auto values = batch.tiles[micro][0].as<std::int32_t>(0);
+    return std::vector<std::int32_t>(values.begin(), values.end());
+  };
+  LoaderConfig config{4, 2};
+  config.stride = 3;
+  Loader third = whole_loader(samples, config);
+  third.seek(advance({}, 2, 4, samples->per_epoch()));
+  for (std::size_t i = 2; i < 12; i += 3) {
+    const Position at = third.position();
+    const Batch batch = *third.next();
+    CHECK(at == batches[i].at);
+    CHECK(batch.at == batches[i].at);
+    for (std::size_t micro : {0, 1}) CHECK(tokens(batch, micro) == tokens(batches[i], micro));
+  }
+  config = {4, 2};
+  config.share = 1;
+  config.shares = 2;
+  Loader second = whole_loader(samples, config);
+  for (const Batch& batch : batches) {
+    const Batch half = *second.next();
+    CHECK(half.at == batch.at);
+    CHECK(half.weight == batch.weight);
+    REQUIRE(half.tiles.size() == 1);
+    CHECK(tokens(half, 0) == tokens(batch, 1));
+  }
+}
+
 }  // namespace tessera::data

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "io/checkpoint_support.hpp"
-#include "io/runs.hpp"
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/shape/runs.hpp"
 
 using namespace tessera;
 using namespace tessera::io;

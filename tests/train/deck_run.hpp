@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/models/registry.hpp"
+#include "tessera/train/async.hpp"
 #include "tessera/train/loop.hpp"
 #include "tessera/train/verbs.hpp"
 
@@ -45,9 +46,21 @@ class DeckRun {
     std::ostringstream out;
     const auto backend = train::simulated_backend(MeshShape::parse(mesh, 0).size());
     return data::test::message_of<UserError>([&] {
-      const auto read = settings_of("refused", mesh, settings);
+      const auto read = this->settings("refused", mesh, settings);
       train::train(*backend, *read, out);
     });
+  }
+  /// Trains asynchronously on so many ranks, of which a group has the mesh `mesh`.
+  std::string train_async(const std::string& name, std::int64_t ranks, const std::string& mesh,
+                          std::vector<std::string> settings,
+                          const train::AsyncHooks& hooks = {}) const {
+    settings.insert(settings.begin(), "--replicate.mode=async");
+    const auto read = this->settings(name, mesh, settings);
+    std::ostringstream out;
+    const auto backend = train::simulated_backend(ranks);
+    train::StopWatch watch(true, train::WallClock(0, 0), read->run.stop_file);
+    REQUIRE(train::train_async(*backend, *read, watch, out, hooks) == train::kDone);
+    return out.str();
   }
   /// The validation loss of the newest checkpoint in the folder `name`.
   double validation_loss(const std::string& name, const std::string& mesh,

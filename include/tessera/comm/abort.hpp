@@ -10,6 +10,9 @@ namespace tessera::comm {
 /// process, upon which the launcher ends the others. `code` is the exit code.
 [[noreturn]] void abort_job(const std::string& message, int code = 1);
 
+/// Ends this process without MPI's end, which would wait for ranks that are lost.
+[[noreturn]] void leave_job(int code);
+
 /// Sends exceptions that nobody catches (also in threads and in noexcept functions) to abort_job.
 void install_terminate_handler();
 

@@ -22,6 +22,9 @@ class Environment {
   Environment& operator=(const Environment&) = delete;
 
   const World& world() const;
+  /// The ranks [first, first + count), this one among them. Collective: every rank calls it for
+  /// its own part.
+  std::unique_ptr<World> part(int first, int count) const;
   int rank() const { return world().rank(); }
   int size() const { return world().size(); }
 

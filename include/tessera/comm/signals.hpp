@@ -30,6 +30,19 @@ class StopSignals {
   std::vector<Previous> previous_;
 };
 
+/// While it lives, a signal does nothing, unless it is a stop signal by then.
+class IgnoredSignal {
+ public:
+  explicit IgnoredSignal(const std::string& name);
+  ~IgnoredSignal();
+  IgnoredSignal(const IgnoredSignal&) = delete;
+  IgnoredSignal& operator=(const IgnoredSignal&) = delete;
+
+ private:
+  int signal_;
+  void (*previous_)(int) = nullptr;
+};
+
 /// The last stop signal that came, 0 if none did since the last clear.
 int pending_signal();
 void clear_pending_signal();

@@ -16,6 +16,8 @@ class Waiter {
   explicit Waiter(bool crowded) : crowded_(crowded) {}
 
   bool crowded() const { return crowded_; }
+  /// Gives the core away for a moment.
+  void pause() const;
   void wait(MPI_Request& request) const { wait_all({&request, 1}); }
   void wait_all(std::span<MPI_Request> requests) const;
 

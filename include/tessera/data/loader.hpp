@@ -23,6 +23,10 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
+/// The position so many batches of `batch` samples after another one, where epochs have
+/// `per_epoch` samples.
+Position advance(Position at, std::int64_t batches, std::int64_t batch, std::int64_t per_epoch);
+
 struct LoaderConfig {
   std::int64_t batch = 0;  ///< rows of one step, over all ranks
   std::int64_t micro_batches = 1;
@@ -30,6 +34,9 @@ struct LoaderConfig {
   int ahead = 2;              ///< batches that are read before they are asked for
   int threads = 1;            ///< that read the samples of a batch
   std::int64_t replicas = 0;  ///< > 0: inputs have a dim of replicas in front (RowShares)
+  std::int64_t stride = 1;    ///< takes each stride-th batch: the others are other groups'
+  std::int64_t share = 0;     ///< takes the micro-batches share, share + shares, …
+  std::int64_t shares = 1;
 };
 
 /// An input that is loaded: a field of the samples, and what each local rank holds of it in a
@@ -60,7 +67,9 @@ struct Batch {
   std::int64_t targets = 0;  ///< that count, over all ranks and micro-batches
   double weight = 0;         ///< the sum of all weights, over all ranks and micro-batches
   bool ends_epoch = false;   ///< the next batch begins a new epoch
-  std::vector<std::vector<TileData>> tiles;  ///< [micro-batch][local rank]
+  std::int64_t share = 0;    ///< tiles are of the micro-batches share, share + shares, …
+  std::int64_t shares = 1;
+  std::vector<std::vector<TileData>> tiles;  ///< [micro-batch that was asked for][local rank]
 };
 
 /// Gives one batch after the other, read ahead of use by a thread. Micro-batch j has the rows

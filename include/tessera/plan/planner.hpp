@@ -10,6 +10,16 @@
 
 namespace tessera::plan {
 
+/// What of training a Program does, where other ranks keep the weights than those that compute.
+enum class Part {
+  all,
+  /// Forward and backward passes. Gradients are stored reduced, cut as their weights' slots would
+  /// be, for the host to read; variables that no section uses take no memory.
+  compute,
+  /// Updates. Gradients are stored in the same way, for the host to write.
+  update,
+};
+
 struct PlanOptions {
   MeshShape mesh;
   Layout layout;
@@ -18,6 +28,7 @@ struct PlanOptions {
   /// Mesh dim over which weights of two dims and more, and their slots, are stored split once more:
   /// gathered just before use, again in the backward pass, and released after it; "": none.
   std::string store;
+  Part part = Part::all;
   /// Largest reduction bucket.
   std::int64_t bucket_bytes = 64 << 20;
 };

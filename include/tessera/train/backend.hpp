@@ -8,6 +8,7 @@
 
 #include "tessera/comm/collectives.hpp"
 #include "tessera/comm/environment.hpp"
+#include "tessera/comm/mailbox.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/train/config.hpp"
@@ -35,6 +36,13 @@ class Backend {
     std::vector<std::string> warnings;
   };
   virtual Notes notes(const comm::Collectives& collectives) = 0;
+
+  /// The ranks [first, first + count), some of which are this process's, as a Backend of their own.
+  /// Each process calls it, for its own part; a process that holds all ranks once for each part.
+  virtual std::unique_ptr<Backend> part(std::int64_t first, std::int64_t count) const = 0;
+  virtual bool has_rank(std::int64_t rank) const = 0;
+  /// Messages between all ranks. Collective.
+  virtual std::unique_ptr<comm::Mailbox> make_mailbox() const = 0;
 
   /// This process holds rank 0: it prints and writes files.
   bool is_root() const { return world().rank() == 0; }

@@ -13,6 +13,7 @@
 #include "tessera/replicate/task.hpp"
 #include "tessera/shape/layout.hpp"
 #include "tessera/shape/mesh_shape.hpp"
+#include "tessera/train/groups.hpp"
 #include "tessera/train/settings.hpp"
 
 namespace tessera::train {
@@ -23,10 +24,11 @@ struct Compiled {
   MeshShape mesh;
   Layout layout;
   program::Program program;
+  std::int64_t shares = 1;  ///< groups of workers that share a step's micro-batches
 
   /// Memory, flops and collectives of one step.
   plan::Report report() const;
-  /// How often each section runs in a step.
+  /// How often each section of the Program runs in a step.
   std::vector<plan::SectionRuns> step() const;
 };
 
@@ -44,5 +46,11 @@ Compiled compile(const Settings& settings, const plan::Candidate& choice);
 /// Compiles the deck for `ranks` ranks. UserError: illegal mesh or layout, rules that name unknown
 /// dims, more memory on a rank than plan.memory_limit.
 Compiled compile(const Settings& settings, std::int64_t ranks);
+
+/// What the servers of an asynchronous run do: updates, everything stored split over a mesh dim
+/// `server`.
+Compiled compile_servers(const Settings& settings, const Groups& groups);
+/// What a group of workers does: forward and backward passes and evaluations, on the deck's mesh.
+Compiled compile_workers(const Settings& settings, const Groups& groups);
 
 }  // namespace tessera::train

@@ -47,6 +47,18 @@ struct TrainConfig {
   void describe(config::Schema& schema);
 };
 
+/// Of the section [replicate]: how replicas are kept together (replicate::ReplicateConfig has the
+/// rest).
+struct AsyncConfig {
+  std::string mode = "sync";
+  std::int64_t servers = 1;
+  std::int64_t group = 0;       ///< ranks; 0: the size of mesh.shape, or 1
+  std::int64_t staleness = -1;  ///< -1: no bound
+  double dead_after = 60;       ///< seconds
+  bool is_async() const { return mode == "async"; }
+  void describe(config::Schema& schema);
+};
+
 /// Section [eval].
 struct EvalConfig {
   std::int64_t every = 0;

@@ -9,6 +9,11 @@
 
 namespace tessera::train {
 
+/// What to do about a step that is not finite, for its message.
+inline constexpr const char* kCureOfDivergence =
+    "No checkpoint was written, the older ones stay. Lower optim.lr, set optim.clip_norm, or let "
+    "such steps pass by train.on_nonfinite = skip";
+
 /// Index of the first element that is infinite or no number; -1 if all are finite.
 std::int64_t first_nonfinite(DType dtype, const void* values, std::int64_t count);
 

@@ -24,6 +24,9 @@ class PhaseRunner {
   void begin_step(std::int64_t step);
   /// Run number `run` of the phase in this step: one optimizer update.
   void run(const data::Batch& batch, std::int64_t run);
+  /// The two halves of a run, for ranks that do one of them: gradients and shares; the update.
+  void compute(const data::Batch& batch, std::int64_t run);
+  void update(std::int64_t run);
   /// Forward and backward once more without update; the local ranks' shares of the loss.
   std::vector<double> repeat_micro_batches(const data::Batch& batch);
 
@@ -45,7 +48,6 @@ class PhaseRunner {
   kernels::Feeds feeds(std::int64_t micro) const;
   std::vector<double> run_micro_batches(const data::Batch& batch);
   void add_results(const std::string& section, double share);
-  void run_update();
 
   Session& session_;
   replicate::PhaseUpdate update_;

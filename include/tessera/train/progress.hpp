@@ -30,6 +30,8 @@ struct StepRecord {
   std::vector<StepResult> results;
   std::string unit = "tokens";  ///< what targets are
   std::int64_t targets = 0;     ///< that counted since the start of training
+  std::int64_t group = -1;      ///< asynchronous: of workers that pushed it
+  std::int64_t staleness = -1;  ///< updates since they pulled the weights
   bool skipped = false;         ///< not finite: the weights stayed as they were
   double step_seconds = 0;
   double targets_per_second = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <memory>
 
@@ -46,6 +47,8 @@ struct Session {
     bool is_per_replica = false;
   };
   std::vector<ResultName> results(const std::string& section) const;
+  /// Into which the Task cuts a batch, shares of other groups included.
+  std::int64_t micro_batches() const { return compiled.task->config().micro_batches; }
   /// Variables that are saved, for reading and writing: all but gradients, or weights and other
   /// state without optimizer slots.
   std::vector<io::LoadedTensor> loaded_tensors(bool with_slots) const;
@@ -54,6 +57,12 @@ struct Session {
 /// Compiles, opens the data, compares Program and deck over all ranks, checks the node's memory and
 /// makes the executor. The variables have no values yet. UserErrors are thrown by all ranks alike.
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out);
+/// The same with a Program that `compile` makes.
+std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out,
+                                      const std::function<Compiled()>& compile);
+
+/// Names of the metrics that a section of a Program gives besides the loss.
+std::vector<std::string> metric_names(const program::Program& program, const std::string& section);
 
 /// The path of a variable in a checkpoint.
 std::string checkpoint_path(const Variable& variable);

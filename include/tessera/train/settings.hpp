@@ -25,6 +25,7 @@ struct Settings {
   optim::OptimConfig optim;
   replicate::ReplicateConfig replicate;
   TrainConfig train;
+  AsyncConfig async;
   EvalConfig eval;
   CheckpointConfig checkpoint;
   PlanConfig plan;

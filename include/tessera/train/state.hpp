@@ -20,6 +20,10 @@ struct RunState {
   double best_validation = std::numeric_limits<double>::infinity();
   /// The evaluation that belongs to this step was interrupted: a resumed run begins with it.
   bool evaluation_due = false;
+  /// Asynchronous training: batches of group w since `first_batch` are w, w + groups, …
+  data::Position first_batch;
+  std::int64_t first_step = 0;        ///< `step` then
+  std::vector<std::int64_t> applied;  ///< by group: pushes since then; empty: in sync
 };
 
 /// Saves all variables and the state; returns the file. Refuses, with an Error that names the

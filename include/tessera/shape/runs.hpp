@@ -7,7 +7,7 @@
 #include "tessera/shape/shape.hpp"
 #include "tessera/shape/tile.hpp"
 
-namespace tessera::io {
+namespace tessera {
 
 /// A stretch of a tile's elements that are neighbours in the whole tensor too.
 struct Run {
@@ -53,4 +53,4 @@ void for_each_run(const Shape& shape, const Box& box, const Visit& visit) {
   }
 }
 
-}  // namespace tessera::io
+}  // namespace tessera

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Asynchronous training, all its ranks simulated in one process: against synchronous runs, with
+// groups that are slow, that are lost, and with messages that come twice.
+#include <algorithm>
+#include <numeric>
+
+#include "tessera/base/error.hpp"
+#include "tessera/train/messages.hpp"
+#include "train/deck_run.hpp"
+
+using namespace tessera;
+
+namespace {
+
+const char* const kDeck = R"(
+[model]
+layers = 1
+d_model = 10
+d_ff = 14
+heads = 3
+d_kv = 4
+vocab = 257
+max_length = 7
+dropout = 0.2
+[data]
+batch = 12
+length = 7
+path = text.txt
+validation_fraction = 0.2
+[optim]
+lr = 0.01
+clip_norm = 0.5
+ema = 0.9
+[train]
+steps = 8
+dtype = f64
+[eval]
+every = 4
+[layout]
+rules = batch:batch, vocab:model, d_ff:model, heads:model
+)";
+
+void write_text(const test::DeckRun& deck) {
+  std::ofstream out(deck.path("text.txt"));
+  for (int i = 0; i < 1500; ++i) out << static_cast<char>('a' + (i * i + 3 * i / 7) % 23);
+}
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+/// A mailbox in which messages that carry pushes come twice, the second time later.
+class Stutter final : public comm::Mailbox {
+ public:
+  void send(Message message) override {
+    const bool twice = message.tag == train::kPush || message.tag == train::kGradients;
+    if (twice) later_.push_back(message);
+    inner_->send(std::move(message));
+    // Old ones come again between new ones.
+    while (later_.size() > 5) {
+      inner_->send(std::move(later_.front()));
+      later_.erase(later_.begin());
+      ++repeated;
+    }
+  }
+  std::optional<Message> receive(int at) override { return inner_->receive(at); }
+  void pause() override {}
+  void flush(double) override {}
+  int repeated = 0;
+
+ private:
+  std::unique_ptr<comm::Mailbox> inner_ = comm::local_mailbox();
+  std::vector<Message> later_;
+};
+
+/// Numbers that lines of metrics.jsonl have behind a key, "[1, 2]".
+std::vector<double> list_of(const test::DeckRun& deck, const std::string& name,
+                            const std::string& key) {
+  std::ifstream in(deck.path(name + "/metrics.jsonl"));
+  std::vector<double> values;
+  for (std::string line; std::getline(in, line);) {
+    const auto at = line.find("\"" + key + "\": [");
+    if (at == std::string::npos) continue;
+    std::istringstream list(line.substr(line.find('[', at) + 1));
+    values.clear();
+    for (double value = 0; list >> value;) {
+      values.push_back(value);
+      if (list.get() != ',') break;
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("With a staleness bound of 0 the numbers are those of a synchronous run") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  const auto optimizer = GENERATE(as<std::string>(), "adam", "adafactor");
+  const std::vector<std::string> common{"--optim.name=" + optimizer, "--optim.factored_size=4"};
+  deck.train("sync", "batch:1,model:1", common);
+  struct Case {
+    std::int64_t servers, ranks;
+    const char* mesh;
+    const char* micro_batches;
+    const char* shard;
+  };
+  for (const Case& it :
+       {Case{1, 2, "batch:1,model:1", "1", ""}, Case{2, 5, "batch:1,model:1", "1", ""},
+        Case{3, 5, "batch:1,model:1", "2", ""}, Case{2, 6, "batch:2,model:1", "1", "batch"},
+        Case{1, 9, "batch:2,model:2", "3", ""}, Case{2, 8, "batch:3,model:1", "2", ""}}) {
+    INFO(optimizer << ", " << it.servers << " servers of " << it.ranks << " ranks, groups of "
+                   << it.mesh);
+    auto settings = common;
+    for (const std::string& setting :
+         {concat("--replicate.servers=", it.servers), std::string("--replicate.staleness=0"),
+          concat("--train.micro_batches=", it.micro_batches), concat("--optim.shard=", it.shard)})
+      settings.push_back(setting);
+    deck.train_async("async", it.ranks, it.mesh, settings);
+    for (const char* key :
+         {"loss", "grad_norm", "lr", "tokens", "epoch", "validation_loss", "validation_tokens"})
+      CHECK(deck.difference("sync", "async", key) < 1e-9);
+    CHECK(list_of(deck, "async", "staleness_counts") == std::vector<double>{8});
+  }
+}
+
+TEST_CASE("A single group has the numbers of a synchronous run whatever the bound") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  deck.train("sync", "batch:2,model:1");
+  deck.train_async("async", 4, "batch:2,model:1", {"--replicate.servers=2"});
+  for (const char* key : {"loss", "grad_norm", "tokens", "epoch", "validation_loss"})
+    CHECK(deck.difference("sync", "async", key) < 1e-9);
+}
+
+TEST_CASE("Each push is one update, also if its messages come twice") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  const auto bound = GENERATE(as<std::string>(), "-1", "0", "1");
+  const std::vector<std::string> settings{"--train.steps=20", "--replicate.staleness=" + bound};
+  deck.train_async("once", 4, "batch:1,model:1", settings);
+  const auto mailbox = std::make_shared<Stutter>();
+  deck.train_async("twice", 4, "batch:1,model:1", settings, {.mailbox = mailbox});
+  CHECK(mailbox->repeated > 30);
+  for (const char* key : {"loss", "grad_norm", "tokens"})
+    CHECK(deck.difference("once", "twice", key) == 0);
+  CHECK(deck.values("once", "loss").size() == 20);
+  CHECK(sum(list_of(deck, "once", "group_updates")) == (bound == "0" ? 60 : 20));
+  CHECK(sum(list_of(deck, "once", "staleness_counts")) == 20);
+  // Three groups that take turns: each finds two updates of the others.
+  if (bound != "0") CHECK(std::ranges::max(deck.values("once", "staleness")) == 2);
+}
+
+TEST_CASE("A slow group does not keep the others, unless they run too far ahead") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  const auto bound = GENERATE(-1, 2);
+  std::int64_t turn = 0;
+  train::AsyncHooks hooks;
+  hooks.is_stalled = [&](std::int64_t group) { return group == 0 && ++turn % 10 != 0; };
+  deck.train_async("slow", 4, "batch:1,model:1",
+                   {"--train.steps=60", concat("--replicate.staleness=", bound)}, hooks);
+  const auto updates = list_of(deck, "slow", "group_updates");
+  REQUIRE(updates.size() == 3);
+  CHECK(sum(updates) == 60);
+  CHECK(updates[0] > 0);
+  if (bound < 0) {
+    CHECK(updates[1] > 4 * updates[0]);
+    CHECK(list_of(deck, "slow", "staleness_counts").size() > 10);
+  } else {
+    CHECK(updates[1] <= updates[0] + bound + 1);
+    CHECK(static_cast<int>(list_of(deck, "slow", "staleness_counts").size()) <=
+          2 * (2 * bound + 1) + 1);
+  }
+}
+
+TEST_CASE("A lost group is left behind, and taken in again when it wakes") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  const auto bound = GENERATE(as<std::string>(), "-1", "0", "1");
+  const bool wakes = GENERATE(false, true);
+  INFO("bound " << bound << (wakes ? ", wakes" : ""));
+  double seconds = 0;
+  std::int64_t turns = 0;
+  train::AsyncHooks hooks;
+  hooks.now = [&] { return seconds += 0.01; };
+  hooks.is_stalled = [&](std::int64_t group) {
+    if (group != 1) return false;
+    ++turns;
+    return turns > 14 && (!wakes || seconds < 12);
+  };
+  const std::string text = deck.train_async(
+      "lost", 4, "batch:1,model:1",
+      {"--train.steps=130", "--replicate.dead_after=5", "--replicate.staleness=" + bound}, hooks);
+  CHECK(text.find("warning: group 1 (rank 2) has been silent for 5 s") != std::string::npos);
+  CHECK((text.find("group 1 (rank 2) is back") != std::string::npos) == wakes);
+  CHECK(deck.values("lost", "loss").size() == 130);
+  const auto updates = list_of(deck, "lost", "group_updates");
+  CHECK(sum(list_of(deck, "lost", "staleness_counts")) == 130);
+  if (bound != "0") CHECK(sum(updates) == 130);
+  CHECK(updates[1] < updates[0]);
+  CHECK(updates[1] > (wakes ? 10 : 1));
+}
+
+TEST_CASE("Either mode goes on from the other's checkpoint") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  deck.train("sync", "batch:1,model:1", {"--train.steps=9", "--optim.schedule_steps=9"});
+  const std::vector<std::string> more{"--optim.schedule_steps=9", "--train.resume=auto"};
+  const auto with = [&](std::vector<std::string> settings, bool resumes) {
+    settings.insert(settings.end(), more.begin(), resumes ? more.end() : more.begin() + 1);
+    return settings;
+  };
+  const std::vector<std::string> bound{"--replicate.staleness=0", "--replicate.servers=2"};
+  auto first = with({"--train.steps=3"}, false), last = with({"--train.steps=9"}, true);
+  auto middle = with({"--train.steps=6"}, true);
+  middle.insert(middle.end(), bound.begin(), bound.end());
+  deck.train("mixed", "batch:1,model:1", first);
+  deck.train_async("mixed", 5, "batch:1,model:1", middle);
+  deck.train("mixed", "batch:1,model:2", last);
+  for (const char* key : {"loss", "grad_norm", "tokens", "epoch"})
+    CHECK(deck.difference("sync", "mixed", key) < 1e-9);
+
+  // Without a bound: counts and places in the data go on where they were.
+  deck.train_async("free", 4, "batch:1,model:1", with({"--train.steps=6"}, false));
+  deck.train_async("free", 4, "batch:1,model:1", with({"--train.steps=9"}, true));
+  CHECK(deck.values("free", "loss").size() == 9);
+  CHECK(list_of(deck, "free", "group_updates") == std::vector<double>{3, 3, 3});
+  CHECK(deck.values("free", "tokens").back() == deck.values("sync", "tokens").back());
+  // With another number of groups they begin at the batch behind all that were taken.
+  deck.train_async("free", 3, "batch:1,model:1", with({"--train.steps=12"}, true));
+  CHECK(list_of(deck, "free", "group_updates") == std::vector<double>{2, 1});
+}
