@@ -4,6 +4,7 @@
 
     tools/plot_run.py runs/lm                          writes runs/lm/curves.png
     tools/plot_run.py runs/a runs/b -o compare.png     two runs, one colour each
+    tools/plot_run.py runs/d4pg --keys validation_reward,episode_reward    any keys of the metrics
 
 Reads metrics.jsonl of each run folder (or the files named). Faint: each step; strong: the mean of
 --smooth steps for the loss, their median for tokens/s; dots: validation loss.
@@ -40,8 +41,14 @@ class Run:
         self.name = name
         self.step, self.loss, self.speed, self.seconds = [], [], [], []
         self.validation_step, self.validation_loss = [], []
+        self.series = {}  # key: (steps, values)
 
     def add(self, record):
+        for key, value in record.items():
+            if value is None or isinstance(value, (int, float)):
+                steps, values = self.series.setdefault(key, ([], []))
+                steps.append(int(record["step"]))
+                values.append(number(value))
         if "loss" in record:
             self.step.append(int(record["step"]))
             self.loss.append(number(record["loss"]))
@@ -82,7 +89,7 @@ def read_run(path):
             if place == len(lines) - 1:
                 continue
             raise Wrong(f"{file}:{place + 1} is no line of metrics ({error})") from None
-    if not run.step and not run.validation_step:
+    if not run.series:
         raise Wrong(f"{file} holds no steps yet")
     return run
 
@@ -135,6 +142,37 @@ def draw(runs, options):
     return figure
 
 
+def draw_keys(runs, options):
+    """A figure of one panel for each of the keys, over one axis of steps or hours."""
+    keys = options.keys.split(",")
+    for key in keys:
+        if not any(key in run.series for run in runs):
+            known = sorted({name for run in runs for name in run.series})
+            raise Wrong(f"no run has the key {key}; there are {', '.join(known)}")
+    figure, panels = pyplot.subplots(len(keys), 1, sharex=True, squeeze=False, layout="constrained",
+                                     figsize=(8, 1 + 3 * len(keys)))
+    colours = pyplot.get_cmap("tab10").colors
+    for key, panel in zip(keys, panels[:, 0]):
+        for place, run in enumerate(runs):
+            if key not in run.series:
+                continue
+            steps, values = run.series[key]
+            x = run.hours(steps) if options.x == "hours" else steps
+            window = options.smooth or max(1, len(steps) // 100)
+            panel.plot(x, smoothed(values, window, numpy.mean), label=run.name,
+                       color=colours[place % len(colours)], linewidth=1.2,
+                       marker="o" if len(steps) < 60 else None, markersize=4)
+        panel.set_ylabel(key)
+        panel.grid(True, color="0.9")
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.legend(frameon=False)
+        if options.log:
+            panel.set_yscale("log")
+    panels[-1, 0].set_xlabel("training time (hours)" if options.x == "hours" else "step")
+    return figure
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -146,6 +184,8 @@ def parse(arguments):
     parser.add_argument("--smooth", type=int, default=0,
                         help="steps to smooth over; 0: a hundredth of the run")
     parser.add_argument("--log", action="store_true", help="logarithmic loss")
+    parser.add_argument("--keys", help="draw these keys of metrics.jsonl, separated by commas, "
+                        "instead of loss and throughput")
     return parser.parse_args(arguments)
 
 
@@ -156,7 +196,7 @@ def main(arguments):
     folder = first if os.path.isdir(first) else os.path.dirname(first)
     output = options.output or os.path.join(folder, "curves.png")
     try:
-        draw(runs, options).savefig(output, dpi=120)
+        (draw_keys if options.keys else draw)(runs, options).savefig(output, dpi=120)
     except OSError as error:
         raise Wrong(f"cannot write {output}: {error.strerror}") from None
     print(output)

@@ -25,7 +25,7 @@ double normal_draw(std::uint64_t key, std::int64_t step, std::int64_t index) {
 
 Actors::Actors(const ActorConfig& config, const Placement& placement,
                const comm::Collectives& collectives)
-    : config_(config), spec_(make_environment(config.environment)->spec()), placement_(placement) {
+    : config_(config), spec_(config.environment()->spec()), placement_(placement) {
   TESSERA_CHECK(config.environments >= 1, "actors without environments");
   const auto& mesh = collectives.mesh();
   const Shape shape{{"environment", config.environments}};
@@ -35,7 +35,7 @@ Actors::Actors(const ActorConfig& config, const Placement& placement,
     const auto count = static_cast<std::size_t>(shard.environments.size());
     shard.observations.resize(count * static_cast<std::size_t>(spec_.observation));
     for (std::size_t i = 0; i < count; ++i) {
-      shard.actors.push_back({make_environment(config.environment),
+      shard.actors.push_back({config.environment(),
                               NStep(config.n_step, config.gamma, spec_.observation, spec_.action),
                               shard.environments.begin + static_cast<std::int64_t>(i),
                               0,
@@ -85,6 +85,10 @@ std::vector<float> Actors::explored(const Actor& actor, std::span<const float> a
 
 void Actors::step(int local_rank, std::span<const float> actions, Explore explore, Replay* replay) {
   Shard& shard = shards_[static_cast<std::size_t>(local_rank)];
+  TESSERA_CHECK(explore == Explore::uniform ||
+                    actions.size() == shard.actors.size() * static_cast<std::size_t>(spec_.action),
+                actions.size(), " numbers for the actions of ", shard.actors.size(),
+                " environments");
   const auto observation = static_cast<std::size_t>(spec_.observation);
   const auto size = static_cast<std::size_t>(spec_.action);
   std::vector<float> next(observation);

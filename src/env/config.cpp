@@ -5,10 +5,16 @@
 
 namespace tessera::env {
 
+static constexpr const char* kMujoco = "mujoco";
+
 void EnvConfig::describe(config::Schema& schema) {
   constexpr double kMost = 1e12;
-  schema.add("env.name", name, "The environment that a model which acts lives in")
-      .choices(environment_names());
+  auto names = environment_names();
+  names.emplace_back(kMujoco);
+  schema
+      .add("env.name", name,
+           "The environment that a model which acts lives in; mujoco: the task of env.model")
+      .choices(names);
   schema
       .add("env.count", count,
            "Environments that run side by side, over all ranks (the tensor dim environment)")
@@ -45,6 +51,18 @@ void EnvConfig::describe(config::Schema& schema) {
       .add("env.noise", noise,
            "Standard deviation of the Gaussian noise added to actions, which lie in [-1, 1]")
       .range(0, 1e6);
+  schema.add("env.model", mujoco.model, "MuJoCo: the file of a model (XML)").path();
+  schema.add("env.reward", mujoco.reward,
+             "MuJoCo: the model's sensor whose last number s, from -1 to 1, says how good a state "
+             "is: the reward is (1 + s) / 2");
+  schema.add("env.goal", mujoco.goal, "MuJoCo: the sparse reward is 1 where s is larger");
+  schema
+      .add("env.start", mujoco.start,
+           "MuJoCo: hinges and slides begin within this of the model's first key, or its pose")
+      .range(0, 1e6);
+  schema.add("env.frames", mujoco.frames, "MuJoCo: steps of the physics in one of the environment")
+      .range(1, 1 << 20);
+  schema.add("env.horizon", mujoco.horizon, "MuJoCo: steps of an episode").range(1, 1 << 30);
 }
 
 void EnvConfig::validate() const {
@@ -56,9 +74,14 @@ void EnvConfig::validate() const {
              " steps of each of env.count = ", count, " environments; it must be at least ", least);
 }
 
+MakeEnvironment EnvConfig::environment() const {
+  if (name == kMujoco) return make_mujoco(mujoco);
+  return [name = name] { return make_environment(name); };
+}
+
 ActorConfig EnvConfig::actors(std::uint64_t seed) const {
   ActorConfig config;
-  config.environment = name;
+  config.environment = environment();
   config.environments = count;
   config.n_step = n_step;
   config.gamma = gamma;
@@ -68,7 +91,7 @@ ActorConfig EnvConfig::actors(std::uint64_t seed) const {
 }
 
 ReplayConfig EnvConfig::memory() const {
-  const auto spec = make_environment(name)->spec();
+  const auto spec = environment()()->spec();
   ReplayConfig config;
   config.environments = count;
   config.rounds = replay / count;

@@ -13,16 +13,14 @@
 namespace tessera::env {
 namespace {
 
-using Make = std::unique_ptr<Environment> (*)();
-
 template <class E>
 std::unique_ptr<Environment> make() {
   return std::make_unique<E>();
 }
 
-std::map<std::string, Make>& registry() {
-  static std::map<std::string, Make> makers{{"pendulum", make<Pendulum>},
-                                            {"cart_pole", make<CartPole>}};
+std::map<std::string, MakeEnvironment>& registry() {
+  static std::map<std::string, MakeEnvironment> makers{{"pendulum", make<Pendulum>},
+                                                       {"cart_pole", make<CartPole>}};
   return makers;
 }
 
@@ -42,8 +40,9 @@ std::unique_ptr<Environment> make_environment(const std::string& name) {
   return found->second();
 }
 
-void add_environment(const std::string& name, Make make) {
-  TESSERA_CHECK(registry().emplace(name, make).second, "an environment '", name, "' exists");
+void add_environment(const std::string& name, MakeEnvironment make) {
+  TESSERA_CHECK(registry().emplace(name, std::move(make)).second, "an environment '", name,
+                "' exists");
 }
 
 double start_draw(const EpisodeKey& key, std::int64_t index) {

@@ -200,7 +200,13 @@ void Task::build_act() {
   Batch batch = make_batch(graph, {{"observation", {Shape{environment, observation}, DType::f32}}},
                            config_, Mode::eval);
   batch.rows = batch.total_rows = rows;
-  graph.fetch("action", ops::cast(model_.act(graph, batch), DType::f32));
+  const Tensor action = ops::cast(model_.act(graph, batch), DType::f32);
+  Variable variable;
+  variable.name = "action";
+  variable.spec = action.spec();
+  variable.kind = Variable::Kind::cache;
+  variables_.declare(variable);
+  graph.assign(variable.name, action);
 }
 
 void Task::build_decoding() {

@@ -28,12 +28,11 @@ void act(const Session& session, env::Actors& actors, env::Explore explore, env:
   for (int r = 0; r < executor.local_ranks(); ++r)
     executor.set_input("act", "observation", r, actors.observations(r).data());
   executor.run("act", kernels::Feeds{});
-  const auto size = actors.spec().action;
+  const int variable = session.compiled.task->variables().find("action");
   for (int r = 0; r < executor.local_ranks(); ++r) {
-    const auto all = executor.fetch("act", "action", r);
-    const Interval mine = actors.environments(r);
-    const std::vector<float> actions(all.begin() + mine.begin * size,
-                                     all.begin() + mine.end * size);
+    std::vector<float> actions(
+        static_cast<std::size_t>(volume(executor.variable_box(variable, r))));
+    executor.read_variable(variable, r, actions.data());
     actors.step(r, actions, explore, replay);
   }
 }

@@ -97,7 +97,7 @@ replicate::TaskConfig Settings::task_config() const {
 }
 
 replicate::Spaces Settings::spaces() const {
-  const auto spec = env::make_environment(env.name)->spec();
+  const auto spec = env.environment()()->spec();
   return {spec.observation, spec.action};
 }
 

@@ -92,6 +92,20 @@ class PlotRun(unittest.TestCase):
         run = self.write("lm", metrics(10, 10) + '{"step": 11, "lo')
         self.assertEqual(plot_run.read_run(run).step[-1], 10)
 
+    def test_any_keys_of_the_metrics(self):
+        lines = [json.dumps({"step": 10 * i, "validation_reward": 7.0 * i}) for i in range(1, 5)]
+        runs = [self.write("agent", "\n".join(lines) + "\n"), self.write("lm", metrics(40, 10))]
+        options = plot_run.parse([*runs, "--keys", "validation_reward,validation_loss"])
+        figure = plot_run.draw_keys([plot_run.read_run(path) for path in runs], options)
+        reward, loss = figure.axes
+        numpy.testing.assert_allclose(reward.lines[0].get_xydata(),
+                                      [[10, 7], [20, 14], [30, 21], [40, 28]])
+        self.assertEqual([line.get_label() for line in loss.lines], ["lm"])
+        plot_run.pyplot.close(figure)
+        ran = self.run_tool(runs[0], "--keys", "reward")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("no run has the key reward; there are step, validation_reward", ran.stderr)
+
     def test_errors_name_the_file(self):
         odd = "no json\n" + metrics(2, 1)
         for name, text, message in [("empty", "", "holds no steps"),

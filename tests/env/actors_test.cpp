@@ -24,7 +24,8 @@ struct Crowd {
   explicit Crowd(const std::string& mesh, double noise = 0.5)
       : collectives(MeshShape::parse(mesh, 0)),
         placement(collectives.mesh().rank()),
-        actors({"cart_pole", kEnvironments, 3, 0.99, noise, 17}, split(), collectives),
+        actors({[] { return make_environment("cart_pole"); }, kEnvironments, 3, 0.99, noise, 17},
+               split(), collectives),
         replay({kEnvironments, 4000, 5, 1, 0}, placement, collectives) {}
 
   const Placement& split() {

@@ -15,7 +15,7 @@
 namespace tessera::env {
 
 struct ActorConfig {
-  std::string environment = "pendulum";
+  MakeEnvironment environment;
   std::int64_t environments = 1;  ///< of the whole job, at least 1
   int n_step = 5;
   double gamma = 0.99;

@@ -6,6 +6,7 @@
 
 #include "tessera/config/schema.hpp"
 #include "tessera/env/actors.hpp"
+#include "tessera/env/mujoco.hpp"
 
 namespace tessera::env {
 
@@ -21,11 +22,14 @@ struct EnvConfig {
   int n_step = 5;
   double gamma = 0.99;
   double noise = 0.3;
+  MujocoTask mujoco;  ///< only of the environment "mujoco"
 
   void describe(config::Schema& schema);
   /// UserError that names the key.
   void validate() const;
 
+  /// Of the environment that the deck names. UserError if it can't be made.
+  MakeEnvironment environment() const;
   ActorConfig actors(std::uint64_t seed) const;
   ReplayConfig memory() const;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,12 +51,14 @@ class Environment {
   virtual void load(std::span<const double> state) = 0;
 };
 
+using MakeEnvironment = std::function<std::unique_ptr<Environment>()>;
+
 /// Names of the built-in environments and of those that were added.
 std::vector<std::string> environment_names();
 /// UserError with the nearest name if there is none of this name.
 std::unique_ptr<Environment> make_environment(const std::string& name);
 /// Makes a user's environment known. Error if the name is taken.
-void add_environment(const std::string& name, std::unique_ptr<Environment> (*make)());
+void add_environment(const std::string& name, MakeEnvironment make);
 
 /// A uniform draw in (0, 1) for the start of an episode: draw number `index` of the episode.
 double start_draw(const EpisodeKey& key, std::int64_t index);

@@ -71,7 +71,8 @@ struct SectionCount {
 ///   reorder     caches of hypotheses become those of others (only with decode.beam > 0).
 /// A model with several phases has micro, micro_next and update for each: "generator/micro" ….
 /// prefill and those after it exist if decode.rows > 0 and the model has logits.
-/// Input of act: "observation" [environment, observation], fetch "action" [environment, action].
+/// Input of act: "observation" [environment, observation]; it leaves its result in the variable
+/// "action" [environment, action], where each rank has its environments' actions: nothing travels.
 /// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows (a replicated
 /// model's have the dim `replica` in front and the rows of one replica); of prefill:
 /// "tokens" [batch:rows, length]; of encode: the model's source_inputs; of decode: "tokens"
