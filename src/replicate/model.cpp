@@ -31,6 +31,10 @@ std::shared_ptr<const data::Samples> Model::open_pipeline(const InputContext&) c
   return nullptr;
 }
 
+std::vector<DrawnField> Model::draw(Graph&, const Batch&) {
+  return {};
+}
+
 Tensor Model::logits(Graph&, const Batch&) {
   return {};
 }

@@ -104,6 +104,7 @@ Task::Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& conf
   else
     build_eval();
   if (config_.decode.rows > 0) build_decoding();
+  if (config_.draw.rows > 0) build_draw();
 }
 
 std::vector<const Graph*> Task::graphs() const {
@@ -275,6 +276,17 @@ void Task::build_reorder() {
   for (const auto& name : names)
     graph.assign(name,
                  ops::rename(ops::gather(graph.read(name), parents, "beam"), "beam_next", "beam"));
+}
+
+void Task::build_draw() {
+  auto graph = std::make_unique<Graph>("draw", variables_);
+  Batch batch = make_batch(*graph, {}, config_, Mode::eval);
+  batch.rows = config_.draw.rows;
+  batch.total_rows = config_.draw.total;
+  batch.seed = config_.draw.seed;
+  const auto fields = model_.draw(*graph, batch);
+  for (const auto& field : fields) graph->fetch(field.name, field.value);
+  if (!fields.empty()) graphs_.push_back(std::move(graph));
 }
 
 nn::Caching Task::caching(nn::Caching::Phase phase) const {

@@ -263,6 +263,17 @@ void SampleConfig::describe(config::Schema& schema) {
       .range(0, 1000)
       .free_key();
   schema.add("sample.seed", seed, "Seed of the draws.").range(0, kAny).free_key();
+  schema
+      .add("sample.count", count,
+           "Samples (pictures) that a model which draws them writes to run.dir/samples after "
+           "training or by `tessera sample`; 0: none.")
+      .range(0, kAny)
+      .free_key();
+  schema
+      .add("sample.every", every,
+           "Write sample.count samples also each time after so many steps; 0: never.")
+      .range(0, kAny)
+      .free_key();
 }
 
 void TranslateConfig::describe(config::Schema& schema) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/train/settings.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tessera/base/error.hpp"
@@ -81,6 +82,11 @@ replicate::TaskConfig Settings::task_config() const {
   config.seed = static_cast<std::uint64_t>(run.seed);
   if (model->acts())
     config.act = {.environments = env.count, .runs = env.steps_per_update, .spaces = spaces()};
+  if (sample.count > 0) {
+    config.draw.rows = std::min(sample.count, data.batch / train.micro_batches);
+    config.draw.total = sample.count;
+    config.draw.seed = static_cast<std::uint64_t>(sample.seed);
+  }
   if (translates) {
     config.decode.rows = translate.batch;
     config.decode.beam = translate.beam;

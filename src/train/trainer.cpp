@@ -11,6 +11,7 @@
 #include "tessera/base/text.hpp"
 #include "tessera/comm/agree.hpp"
 #include "tessera/optim/schedule.hpp"
+#include "tessera/train/drawing.hpp"
 #include "tessera/train/feeding.hpp"
 #include "tessera/train/finite.hpp"
 
@@ -228,6 +229,14 @@ void Trainer::save_best() {
   comm::agree_on(session_.backend.world(), [&] {
     if (folder_) io::keep_as_best(saved_file_);
   });
+}
+
+void Trainer::draw() {
+  const std::int64_t every = session_.settings.sample.every;
+  const bool is_due = is_done() || (every > 0 && state_.step % every == 0);
+  if (!is_due || !can_draw(session_)) return;
+  const Observers::Phase phase(observers_, "sample");
+  say("drew " + draw_samples(session_, state_.step));
 }
 
 bool Trainer::is_checkpoint_step() const {

@@ -10,6 +10,7 @@
 #include "tessera/comm/agree.hpp"
 #include "tessera/io/checkpoint.hpp"
 #include "tessera/io/inspect.hpp"
+#include "tessera/train/drawing.hpp"
 #include "tessera/train/evaluation.hpp"
 #include "tessera/train/lines.hpp"
 #include "tessera/train/sampler.hpp"
@@ -79,7 +80,7 @@ config::Deck read_deck(const std::string& file, const std::string& text,
 
 ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file, bool json,
                   std::ostream& out) {
-  settings.sample.length = 0;  // no memory for sections that are not run
+  settings.sample.length = settings.sample.count = 0;  // no memory for sections that are not run
   const auto session = open_session(backend, settings, out);
   session->feeder->check_evaluates();
   session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
@@ -101,12 +102,17 @@ ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file,
 
 ExitCode run_sample(Backend& backend, Settings& settings, const std::string& file,
                     std::ostream& out) {
-  constexpr std::int64_t kDefaultLength = 256;
+  constexpr std::int64_t kDefaultLength = 256, kDefaultCount = 100;
   if (settings.sample.length == 0) settings.sample.length = kDefaultLength;
+  if (settings.sample.count == 0) settings.sample.count = kDefaultCount;
   const auto session = open_session(backend, settings, out);
-  const auto prompts = prompts_of(*session);
   session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
-  load_for_use(*session, weights_of(settings, file));
+  const std::string loaded = load_for_use(*session, weights_of(settings, file));
+  if (can_draw(*session)) {
+    session->say(draw_samples(*session, io::Checkpoint(loaded).step()));
+    return kDone;
+  }
+  const auto prompts = prompts_of(*session);
   const auto result = sample(*session, prompts);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     if (prompts.size() > 1) session->say(concat("prompt ", i + 1, ":"));
@@ -149,7 +155,7 @@ std::string usage() {
   return "usage: tessera VERB DECK|FILE [--section.key=value ...]\n"
          "  train DECK            train; train.resume=auto goes on after a stop\n"
          "  eval DECK|FILE.h5     loss over all validation samples (--json)\n"
-         "  sample DECK|FILE.h5   continue sample.prompt\n"
+         "  sample DECK|FILE.h5   continue sample.prompt, or draw sample.count samples\n"
          "  translate DECK|FILE.h5  translate the lines of translate.input (--json)\n"
          "  plan DECK             memory, operations and communication of a step, without "
          "running:\n"

@@ -76,6 +76,12 @@ struct Spaces {
   std::int64_t action = 0;
 };
 
+/// A tensor [batch, …] that a model draws, f32 or i32, under the name of the field in the data.
+struct DrawnField {
+  std::string name;
+  Tensor value;
+};
+
 /// What a model tells Tessera: its deck keys, its inputs and its loss. It never mentions ranks,
 /// layouts or MPI. A user's own model derives from it (tessera::App::add_model).
 class Model {
@@ -126,6 +132,9 @@ class Model {
   /// Section `act`: actions f32 [environment, action] for the input observation [environment,
   /// observation].
   virtual Tensor act(Graph& graph, const Batch& batch);
+  /// Section `draw`: batch.rows new samples out of random numbers, for `sample`; it has no inputs.
+  /// batch.total_rows is the number of all that are drawn. Nothing: the model draws no samples.
+  virtual std::vector<DrawnField> draw(Graph& graph, const Batch& batch);
   /// Size of the vocabulary that ids must stay below; 0: no token ids.
   virtual std::int64_t vocab() const { return 0; }
   /// Longest sequence the model takes; 0: any.

@@ -29,6 +29,13 @@ struct ActConfig {
   Spaces spaces;
 };
 
+/// The section that draws samples.
+struct DrawConfig {
+  std::int64_t rows = 0;   ///< samples of one run; 0: no such section
+  std::int64_t total = 0;  ///< of all runs
+  std::uint64_t seed = 0;
+};
+
 /// Sizes and numbers that a Task needs besides its model.
 struct TaskConfig {
   std::int64_t batch = 8;   ///< rows of one step, over all ranks
@@ -40,6 +47,7 @@ struct TaskConfig {
   std::uint64_t seed = 0;
   DecodeConfig decode = {};
   ActConfig act = {};
+  DrawConfig draw = {};
   /// Patterns of the regions (Graph::Region) that backward passes compute again; {"*"}: all.
   std::vector<std::string> recompute = {};
 
@@ -69,8 +77,9 @@ struct SectionCount {
 ///   encode      in place of prefill for models with a source: what is kept of it;
 ///   decode      one more position of each text, by the caches (only if the model can_cache);
 ///   reorder     caches of hypotheses become those of others (only with decode.beam > 0).
+///   draw        new samples (Model::draw), if draw.rows > 0 and the model draws them.
 /// A model with several phases has micro, micro_next and update for each: "generator/micro" ….
-/// prefill and those after it exist if decode.rows > 0 and the model has logits.
+/// prefill to reorder exist if decode.rows > 0 and the model has logits.
 /// Input of act: "observation" [environment, observation]; it leaves its result in the variable
 /// "action" [environment, action], where each rank has its environments' actions: nothing travels.
 /// Inputs of micro, micro_next, eval: the model's, for batch / micro_batches rows (a replicated
@@ -85,7 +94,8 @@ struct SectionCount {
 /// weight x loss, partial), and so each metric ("metric/accuracy") where the model adds it;
 /// "grad_norm", "finite" (1 or 0) in update (replicated); in prefill and decode "ids" [batch], the
 /// drawn tokens, whole on every rank. With a beam prefill fetches nothing and decode fetches
-/// "log_probabilities" and "ids" [batch, beam, candidate] of the 2 x beam likeliest tokens.
+/// "log_probabilities" and "ids" [batch, beam, candidate] of the 2 x beam likeliest tokens; draw
+/// fetches the samples' fields by their names.
 class Task {
  public:
   Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& config);
@@ -118,6 +128,7 @@ class Task {
   bool build_prefill();
   void build_decode();
   void build_reorder();
+  void build_draw();
   nn::Caching caching(nn::Caching::Phase phase) const;
 
   Model& model_;

@@ -97,6 +97,8 @@ struct SampleConfig {
   std::int64_t top_k = 0;
   std::int64_t beam = 0;
   std::int64_t seed = 1;
+  std::int64_t count = 0;
+  std::int64_t every = 0;
   void describe(config::Schema& schema);
 };
 

@@ -40,6 +40,8 @@ class Trainer {
   bool is_evaluation_step() const;
   /// Evaluates on the validation samples; Stop if it was interrupted (it is then due on resume).
   Stop evaluate();
+  /// Draws samples after a step behind which the deck asks for them, and after the last.
+  void draw();
   bool is_checkpoint_step() const;
   /// Saves unless this very state is on disk already.
   void save();
