@@ -12,7 +12,8 @@ OUTPUT-train-00000.h5, …, and those held back, every k-th, to OUTPUT-validatio
 
 IMAGES and LABELS are files in IDX format (the MNIST database's), plain or gzip; the last N samples
 become the validation part. --digits draws pictures of seven-segment digits instead, shifted and
-noisy, for trials without any data. Both are array files (data.source = arrays).
+noisy, for trials without any data. Both are array files (data.source = arrays). --pad N puts the
+pictures into the middle of N x N black pixels.
 """
 
 import argparse
@@ -76,6 +77,15 @@ def draw_digits(count, seed, side=28):
         noisy = 200 * moved * random.uniform(0.6, 1) + 40 * random.random((side, side))
         images[i] = noisy.astype(np.uint8)
     return images, labels
+
+
+def pad(images, side):
+    """The pictures [count, height, width] in the middle of `side` rows and columns."""
+    height, width = images.shape[1:3]
+    if side < max(height, width):
+        raise SystemExit(f"--pad {side}: the pictures have {height} x {width} pixels")
+    top, left = (side - height) // 2, (side - width) // 2
+    return np.pad(images, ((0, 0), (top, side - height - top), (left, side - width - left)))
 
 
 def write(path, images, labels, validation):
@@ -234,6 +244,8 @@ def main():
     parser.add_argument("--quality", type=int, default=92, help="of JPEGs that are made (92)")
     parser.add_argument("--shard", type=int, default=4096, help="pictures of a file (4096)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (all cores)")
+    parser.add_argument("--pad", type=int, default=0,
+                        help="rows and columns into whose middle digits and IDX pictures are put")
     options = parser.parse_args()
     if options.digits == bool(options.paths) or len(options.paths) > 2:
         parser.error("give a FOLDER, IMAGES and LABELS, or --digits")
@@ -247,6 +259,8 @@ def main():
         images, labels = map(read_idx, options.paths)
         if images.ndim < 3 or labels.ndim != 1 or len(images) != len(labels):
             raise SystemExit(f"pictures {images.shape} and labels {labels.shape} do not fit together")
+    if options.pad:
+        images = pad(images, options.pad)
     held = options.validation if options.validation >= 1 else options.validation * len(images)
     if not 0 <= int(held) < len(images):
         raise SystemExit(f"--validation {options.validation:g}: there are {len(images)} pictures")

@@ -6,6 +6,7 @@
 #include "tessera/models/mlp.hpp"
 #include "tessera/models/resnet.hpp"
 #include "tessera/models/seq2seq.hpp"
+#include "tessera/models/sngan.hpp"
 #include "tessera/models/transformer.hpp"
 
 namespace tessera::models {
@@ -21,6 +22,8 @@ const std::vector<ModelEntry>& builtin_models() {
       {"d4pg", "actor and distributional critic for continuous control",
        [] { return std::make_unique<D4pg>(); }},
       {"seq2seq", "encoder-decoder Transformer", [] { return std::make_unique<Seq2Seq>(); }},
+      {"sngan", "class-conditional adversarial nets that draw pictures",
+       [] { return std::make_unique<Sngan>(); }},
       {"mlp", "two-layer perceptron", [] { return std::make_unique<Mlp>(); }},
   };
   return models;

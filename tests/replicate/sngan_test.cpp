@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Adversarial nets train alike however many ranks hold the batch, the picture and the channels:
+// both nets' weights, running statistics and singular vectors included.
+#include <cmath>
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/simulated_run.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/models/sngan.hpp"
+#include "tessera/replicate/task.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+constexpr std::int64_t kBatch = 6, kSide = 8, kChannels = 2, kClasses = 3;
+
+models::SnganConfig small_model(std::int64_t groups) {
+  models::SnganConfig config;
+  config.base = 2;
+  config.channels = kChannels;
+  config.classes = kClasses;
+  config.latent = 5;
+  config.generator = {"4", "3"};
+  config.discriminator = {"3", "4"};
+  config.flat_blocks = 1;
+  config.discriminator_steps = 2;
+  config.norm_groups = groups;
+  config.discriminator_optim.lr = 2e-3;
+  config.generator_optim.lr = 1e-3;
+  return config;
+}
+
+Values make_rows(unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> uniform;
+  Values values;
+  for (std::int64_t i = 0; i < kBatch * kSide * kSide * kChannels; ++i)
+    values["image"].push_back(static_cast<float>(uniform(random)));
+  for (std::int64_t i = 0; i < kBatch; ++i) {
+    values["label"].push_back(static_cast<double>(random() % kClasses));
+    values["weights"].push_back(i == 4 ? 0 : 1);  // a row that fills up the batch
+  }
+  return values;
+}
+
+/// Steps of a task on a simulated mesh.
+class Training {
+ public:
+  Training(std::int64_t groups, const plan::PlanOptions& options) : model_(small_model(groups)) {
+    replicate::TaskConfig config;
+    config.batch = kBatch;
+    config.dtype = DType::f64;
+    config.seed = 3;
+    config.draw = {.rows = 6, .total = 12, .seed = 5};
+    optim::OptimConfig optim;
+    task_ = std::make_unique<replicate::Task>(model_, optim, config);
+    run_ = std::make_unique<SimulatedRun>(task_->variables(), task_->graphs(), options);
+    run_->executor().initialize(7);
+  }
+
+  /// The losses of both nets in one step.
+  std::vector<double> step(std::int64_t step) {
+    std::vector<double> losses;
+    for (const auto& [phase, optim] : task_->phases())
+      for (std::int64_t run = 0; run < phase.runs; ++run) {
+        kernels::Feeds feeds;
+        feeds.step = (step - 1) * phase.runs + run + 1;
+        feeds.values = {{"inverse_weight", 1.0 / (kBatch - 1)},
+                        {"lr", optim.lr},
+                        {"step", static_cast<double>(feeds.step)}};
+        if (phase.fresh_batch) rows_ = make_rows(static_cast<unsigned>(feeds.step));
+        run_->run(phase.section("micro"), rows_, feeds);
+        losses.push_back(run_->fetch(phase.section("micro"), "loss")[0]);
+        run_->run(phase.section("update"), {}, feeds);
+      }
+    return losses;
+  }
+
+  /// Losses, then what all variables hold that a checkpoint saves, and drawn pictures.
+  std::vector<double> train(int steps) {
+    std::vector<double> all;
+    const auto add = [&](const std::vector<double>& values) {
+      all.insert(all.end(), values.begin(), values.end());
+    };
+    for (int i = 1; i <= steps; ++i) add(step(i));
+    for (const auto& variable : task_->variables())
+      if (variable.is_saved()) add(run_->variable(variable.name));
+    run_->run("eval", make_rows(99));
+    add(run_->fetch("eval", "loss"));
+    run_->run("draw", {}, {0, 1, {}});
+    add(run_->fetch("draw", "image"));
+    add(run_->fetch("draw", "label"));
+    return all;
+  }
+  SimulatedRun& run() { return *run_; }
+  const replicate::Task& task() const { return *task_; }
+
+ private:
+  models::Sngan model_;
+  std::unique_ptr<replicate::Task> task_;
+  std::unique_ptr<SimulatedRun> run_;
+  Values rows_;
+};
+
+plan::PlanOptions on(const char* mesh, const char* rules) {
+  plan::PlanOptions options;
+  options.mesh = MeshShape::parse(mesh, 0);
+  options.layout = Layout::parse(rules);
+  return options;
+}
+
+void check_alike(std::int64_t groups,
+                 const std::vector<std::pair<const char*, const char*>>& on_all, int steps) {
+  const auto expected = Training(groups, {}).train(steps);
+  for (const auto& [mesh, rules] : on_all) {
+    INFO(mesh << " under " << rules << ", " << groups << " groups");
+    const auto found = Training(groups, on(mesh, rules)).train(steps);
+    REQUIRE(found.size() == expected.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      worst = std::max(worst, std::abs(found[i] - expected[i]) / (1 + std::abs(expected[i])));
+    CHECK(worst < 1e-9);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one replica of a batch equals several with statistics over all of them") {
+  check_alike(1,
+              {{"data:2", "batch:data"},
+               {"data:3", "batch:data"},
+               {"data:4", "batch:data"},
+               {"rows:2,cols:2", "height:rows, width:cols"},
+               {"model:2", "hidden:model"},
+               {"model:3", "features_1:model"},
+               {"data:2,model:2", "batch:data, hidden:model"},
+               {"data:2,rows:2", "batch:data, height:rows"}},
+              20);
+}
+
+TEST_CASE("statistics of groups of rows do not depend on where these lie") {
+  check_alike(3, {{"data:2", "batch:data"}, {"data:3", "batch:data"}, {"rows:2", "height:rows"}},
+              4);
+  const auto whole = Training(1, {}).train(1), apart = Training(3, {}).train(1);
+  CHECK(std::abs(whole[0] - apart[0]) > 1e-6);
+}
+
+TEST_CASE("each update leaves the other net alone and moves the singular vectors once") {
+  Training training(1, {});
+  SimulatedRun& run = training.run();
+  const auto variables = [&] {
+    std::map<std::string, std::vector<double>> all;
+    for (const auto& variable : training.task().variables())
+      if (variable.is_saved()) all[variable.name] = run.variable(variable.name);
+    return all;
+  };
+  const auto first = variables();
+  kernels::Feeds feeds{1, 0, {{"inverse_weight", 0.2}, {"lr", 1e-3}, {"step", 1}}};
+  run.run("discriminator/micro", make_rows(1), feeds);
+  run.run("discriminator/update", {}, feeds);
+  const auto second = variables();
+  run.run("generator/micro", make_rows(1), feeds);
+  run.run("generator/update", {}, feeds);
+  const auto third = variables();
+  for (const auto& [name, values] : first) {
+    INFO(name);
+    if (name.starts_with("optimizer/")) continue;
+    const bool of_generator = name.starts_with("generator/");
+    CHECK((second.at(name) == values) == of_generator);
+    CHECK((third.at(name) == second.at(name)) != of_generator);
+  }
+}
+
+TEST_CASE("adversarial nets name what does not fit") {
+  const auto message = [](const models::SnganConfig& config) -> std::string {
+    try {
+      models::Sngan(config).validate();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  models::SnganConfig config = small_model(1);
+  CHECK(message(config).empty());
+  config.discriminator = {"3", "4", "5", "6"};
+  CHECK(message(config).find("model.discriminator lists 4 blocks") != std::string::npos);
+  config.discriminator = {"3", "x"};
+  CHECK(message(config).find("'x' is no number of channels") != std::string::npos);
+  config.discriminator.clear();
+  CHECK(message(config).find("model.discriminator is empty") != std::string::npos);
+}
