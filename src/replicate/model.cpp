@@ -22,6 +22,8 @@ std::vector<InputSpec> Model::inputs(std::int64_t rows, std::int64_t length) con
 }
 
 void add_metric(Graph& graph, const std::string& name, Tensor sum) {
+  check_user(sum.shape().rank() == 0, "metric '", name, "' is ", sum.shape().to_string(),
+             "; it must be one sum over the batch (nn::weighted_sum)");
   graph.fetch(kMetricPrefix + name, sum);
 }
 

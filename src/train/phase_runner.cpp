@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "tessera/base/hash.hpp"
@@ -65,7 +66,9 @@ void PhaseRunner::add_results(const std::string& section, double share) {
     result.values.resize(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       result.values[i] += share * values[i];
-      fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(values[i]));
+      // A NaN's sign depends on who made it.
+      const double value = std::isnan(values[i]) ? 0 : values[i];
+      fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(value));
     }
   }
 }
