@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/data/samples.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/error.hpp"
 
 namespace tessera::data {
@@ -12,9 +14,12 @@ std::int64_t weights_of(const std::vector<Field>& fields) {
 }
 
 std::string unit_of(const std::vector<Field>& fields) {
-  bool has_picture = false;
-  for (const Field& field : fields) has_picture = has_picture || field.name == "image";
-  return has_picture && weights_of(fields) == 1 ? "images" : "samples";
+  const auto has = [&](const char* name) {
+    return std::any_of(fields.begin(), fields.end(),
+                       [&](const Field& field) { return field.name == name; });
+  };
+  if (has("tokens")) return "tokens";
+  return has("image") && weights_of(fields) == 1 ? "images" : "samples";
 }
 
 std::size_t field_index(const Samples& samples, const std::string& name) {

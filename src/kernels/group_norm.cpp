@@ -64,9 +64,6 @@ class Operands {
   void read_scale() {
     if (has("scale")) plan.scale = parameter(input(), plan.scale_element);
   }
-  void read_bias() {
-    if (has("bias")) plan.bias = parameter(input(), plan.bias_element);
-  }
   void read_statistics() {
     plan.mean = statistics(input(), 1);
     plan.variance = statistics(input(), 1);
@@ -112,9 +109,7 @@ void launch(const device::Exec& exec, Operands& operands, IsaFunction host,
   if (use_portable()) return portable(exec, plan);
   const bool as_double = plan.element == kElementF64;
   const Widened scale(plan.scale, plan.scale_element, plan.line(), 1.0, as_double);
-  const Widened bias(plan.bias, plan.bias_element, plan.line(), 0.0, as_double);
   plan.scale = scale.data();
-  plan.bias = bias.data();
   // Room for f64 serves f32, too; without elements there still are groups.
   std::vector<double> lines(static_cast<std::size_t>(4 * std::max(plan.line(), plan.kept)));
   std::vector<double> totals(lines.size());
@@ -177,16 +172,6 @@ void group_norm_merge(const device::Exec& exec, const Call& call) {
   }
 }
 
-void group_norm_apply(const device::Exec& exec, const Call& call) {
-  Operands operands(call, call.inputs[0]);
-  operands.input();
-  operands.read_scale();
-  operands.read_bias();
-  operands.read_statistics();
-  operands.plan.y = operands.same_as_x(operands.output());
-  launch(exec, operands, TESSERA_ISA_CALL(group_norm_apply), portable::group_norm_apply);
-}
-
 void group_norm_backward_sums(const device::Exec& exec, const Call& call) {
   TESSERA_CHECK(call.input_count >= 2, "group_norm_backward_sums: operands");
   Operands operands(call, call.inputs[1]);
@@ -218,7 +203,6 @@ void group_norm_backward_apply(const device::Exec& exec, const Call& call) {
 void register_group_norm_kernels() {
   register_kernel("group_norm_moments", group_norm_moments);
   register_kernel("group_norm_merge", group_norm_merge);
-  register_kernel("group_norm_apply", group_norm_apply);
   register_kernel("group_norm_backward_sums", group_norm_backward_sums);
   register_kernel("group_norm_backward_apply", group_norm_backward_apply);
 }

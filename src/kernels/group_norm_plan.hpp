@@ -7,7 +7,7 @@
 namespace tessera::kernels {
 
 /// x is [outer, before, kept, after]: statistics [outer, kept] are over `before` and `after`, scale
-/// and bias are [kept, after], a line. E is the elements' type, C the type in which they are
+/// is [kept, after], a line. E is the elements' type, C the type in which they are
 /// computed (float for bf16); null where an operand is absent.
 struct GroupNormPlan {
   int element;  ///< of x, y, dy, dx: see pointwise_plan.hpp
@@ -20,11 +20,9 @@ struct GroupNormPlan {
   double epsilon;
   const void* x;
   const void* dy;
-  void* y;            ///< or dx
+  void* y;            ///< dx
   const void* scale;  ///< [line]; on the host C
-  const void* bias;   ///< [line]; on the host C
   int scale_element;
-  int bias_element;
   void* mean;      ///< C [outer, kept]
   void* variance;  ///< C [outer, kept]
   void* moments;   ///< C [outer, kept, 3] or [parts, outer, kept, 3]

@@ -9,9 +9,6 @@ namespace {
 KOKKOS_INLINE_FUNCTION double scale_at(const GroupNormPlan& plan, std::int64_t j) {
   return element_at(plan.scale, plan.scale_element, j, 1.0);
 }
-KOKKOS_INLINE_FUNCTION double bias_at(const GroupNormPlan& plan, std::int64_t j) {
-  return element_at(plan.bias, plan.bias_element, j, 0.0);
-}
 
 /// Mean and 1 / standard deviation of group `r`, counted over [outer, kept].
 template <class C>
@@ -78,20 +75,6 @@ void merge(const device::Exec& exec, const GroupNormPlan& plan) {
         }
         static_cast<C*>(plan.mean)[r] = static_cast<C>(mean);
         static_cast<C*>(plan.variance)[r] = static_cast<C>(n > 0.0 ? m2 / n : 0.0);
-      });
-}
-
-template <class E>
-void apply(const device::Exec& exec, const GroupNormPlan& plan) {
-  const std::int64_t line = plan.line();
-  device::for_each_index(
-      "tessera::kernels::group_norm_apply", exec, plan.outer * plan.before * line,
-      KOKKOS_LAMBDA(std::int64_t i) {
-        const std::int64_t j = i % line, o = i / line / plan.before;
-        const Statistics<Compute<E>> s(plan, o * plan.kept + j / plan.after);
-        const double x = static_cast<double>(load(static_cast<const E*>(plan.x)[i]));
-        store(static_cast<E*>(plan.y)[i],
-              (x - s.mean) * s.rstd * scale_at(plan, j) + bias_at(plan, j));
       });
 }
 
@@ -175,10 +158,6 @@ void group_norm_moments(const device::Exec& exec, const GroupNormPlan& plan) {
 void group_norm_merge(const device::Exec& exec, const GroupNormPlan& plan) {
   if (plan.element == kElementF64) return merge<double>(exec, plan);
   merge<float>(exec, plan);
-}
-
-void group_norm_apply(const device::Exec& exec, const GroupNormPlan& plan) {
-  with_element(plan.element, [&](auto e) { apply<decltype(e)>(exec, plan); });
 }
 
 void group_norm_backward_sums(const device::Exec& exec, const GroupNormPlan& plan) {

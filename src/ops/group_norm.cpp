@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/pointwise_lowering.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/install.hpp"
@@ -151,6 +152,7 @@ class GroupNorm : public Operation {
     return group_norm_strategies(context);
   }
   void lower(program::Emitter& emitter) const override;
+  void apply(program::Emitter& emitter) const;
   double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
     return 8.0 * static_cast<double>(inputs[0].size());
   }
@@ -182,11 +184,34 @@ void GroupNorm::lower(program::Emitter& emitter) const {
   for (auto m = cuts.rbegin(); m != cuts.rend(); ++m)
     moments = emitter.relayout(moments, *m, State::replicated());
   emitter.kernel("group_norm_merge", {}, {moments}, {emitter.output(1), emitter.output(2)});
-  std::vector<program::BufferId> operands;
-  for (int i = 0; i < emitter.inputs(); ++i) operands.push_back(emitter.input(i));
-  operands.push_back(emitter.output(1));
-  operands.push_back(emitter.output(2));
-  emitter.kernel("group_norm_apply", attributes, operands, {emitter.output(0)}, kernel);
+  apply(emitter);
+}
+
+/// y = (x - mean) factor + bias with factor = scale / sqrt(variance + epsilon): elementwise, so
+/// that what follows (an activation, a residual sum) may be computed in the same pass.
+void GroupNorm::apply(program::Emitter& emitter) const {
+  const auto x = emitter.buffer(emitter.input(0));
+  const Shape& shape = x.spec.shape;
+  const Shape line = filtered(shape, [&](int d) {
+    return !options_.is_over(d) || (options_.scale && options_.has_parameters(d));
+  });
+  const auto factor = emitter.temporary("factor", {line, statistics_dtype(x.spec.dtype)},
+                                        mapped(x.placement, dim_map(shape, line)));
+  std::vector<program::BufferId> of_factor{emitter.output(2)};
+  if (options_.scale) of_factor.push_back(emitter.input(1));
+  PointwiseCode make(static_cast<int>(of_factor.size()));
+  Value rstd = (Value(&make, 0) + options_.epsilon).apply(PointOp::rsqrt);
+  if (options_.scale) rstd = rstd * Value(&make, 1);
+  make.stores = {rstd.reg()};
+  emit_pointwise(emitter, make, line, of_factor, {factor});
+
+  std::vector<program::BufferId> of_y{emitter.input(0), emitter.output(1), factor};
+  if (options_.bias) of_y.push_back(emitter.input(options_.scale ? 2 : 1));
+  PointwiseCode code(static_cast<int>(of_y.size()));
+  Value y = (Value(&code, 0) - Value(&code, 1)) * Value(&code, 2);
+  if (options_.bias) y = y + Value(&code, 3);
+  code.stores = {y.reg()};
+  emit_pointwise(emitter, code, shape, of_y, {emitter.output(0)});
 }
 
 bool lists(const std::vector<std::string>& names, const std::string& name) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/pointwise_lowering.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/install.hpp"
@@ -101,8 +102,19 @@ std::map<Piece, Tensor> compute_pieces(const PointwiseCode& code, const Shape& s
 
 }  // namespace
 
-std::vector<Tensor> Pointwise::gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
+/// A ReLU alone. Its slope is read off its result, which others mostly keep, not off its input.
+static bool is_relu(const PointwiseCode& code) {
+  return code.inputs() == 1 && code.instructions().size() == 1 &&
+         code.instructions()[0].op == PointOp::relu;
+}
+
+std::vector<Tensor> Pointwise::gradient(std::span<const Tensor> inputs,
+                                        std::span<const Tensor> outputs,
                                         std::span<const Tensor> output_gradients) const {
+  if (is_relu(code_) && dtypes_[0] == inputs[0].dtype())
+    return {pointwise1({output_gradients[0], outputs[0]}, [](std::span<const Value> in) {
+      return in[0] * in[1].apply(PointOp::relu_derivative);
+    })};
   std::vector<bool> has_gradient;
   std::vector<Tensor> operands(inputs.begin(), inputs.end());
   for (const auto& gradient : output_gradients) {
@@ -159,30 +171,35 @@ std::vector<Strategy> Pointwise::strategies(const StrategyContext& context) cons
   return result;
 }
 
-void Pointwise::lower(program::Emitter& emitter) const {
-  Attributes attributes = code_.encode();
+void emit_pointwise(program::Emitter& emitter, const PointwiseCode& code, const Shape& shape,
+                    std::vector<program::BufferId> inputs, std::vector<program::BufferId> outputs) {
+  Attributes attributes = code.encode();
   program::Emitter::KernelOptions options;
-  std::vector<program::BufferId> inputs, outputs;
-  for (int j = 0; j < emitter.outputs(); ++j) outputs.push_back(emitter.output(j));
-  for (int i = 0; i < emitter.inputs(); ++i) {
-    inputs.push_back(emitter.input(i));
-    const auto& buffer = emitter.buffer(inputs.back());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto& buffer = emitter.buffer(inputs[i]);
     std::vector<std::int64_t> map;
-    for (const auto& dim : shape_) {
+    for (const auto& dim : shape) {
       const auto found = buffer.spec.shape.find(dim.name);
       map.push_back(found ? *found : -1);
     }
     attributes.set("map" + std::to_string(i), map);
-    if (buffer.spec.shape == shape_)
+    if (buffer.spec.shape == shape)
       for (std::size_t j = 0; j < outputs.size(); ++j)
         if (emitter.buffer(outputs[j]).spec.dtype == buffer.spec.dtype)
-          options.in_place.emplace_back(i, static_cast<int>(j));
+          options.in_place.emplace_back(static_cast<int>(i), static_cast<int>(j));
   }
   double elements = 1;
   for (const auto& dim : emitter.local_shape(outputs[0])) elements *= static_cast<double>(dim.size);
-  options.flops = elements * static_cast<double>(code_.instructions().size());
+  options.flops = elements * static_cast<double>(code.instructions().size());
   emitter.kernel("pointwise", std::move(attributes), std::move(inputs), std::move(outputs),
                  std::move(options));
+}
+
+void Pointwise::lower(program::Emitter& emitter) const {
+  std::vector<program::BufferId> inputs, outputs;
+  for (int i = 0; i < emitter.inputs(); ++i) inputs.push_back(emitter.input(i));
+  for (int j = 0; j < emitter.outputs(); ++j) outputs.push_back(emitter.output(j));
+  emit_pointwise(emitter, code_, shape_, std::move(inputs), std::move(outputs));
 }
 
 double Pointwise::flops(std::span<const Shape>, std::span<const Shape> outputs) const {

@@ -140,6 +140,9 @@ void write_mesh_dims(JsonWriter& json, const std::vector<int>& mesh_dims, const 
 void write_prediction(JsonWriter& json, const Report& report, const MeshShape& mesh) {
   const Prediction& seconds = *report.predicted;
   json.key("predicted_step_s").value(seconds.step);
+  if (report.items > 0 && seconds.step > 0)
+    json.key("predicted_" + report.unit + "_per_s")
+        .value(static_cast<double>(report.items) / seconds.step);
   json.key("predicted").begin_object().key("machine").value(report.machine);
   json.key("compute_s").value(seconds.compute);
   json.key("communication_s").value(seconds.communication);
@@ -177,6 +180,9 @@ std::string prediction_table(const Report& report, const MeshShape& mesh) {
   text += line("exposed communication", seconds_text(seconds.exposed));
   text += line("host", seconds_text(seconds.host));
   text += line("step", seconds_text(seconds.step));
+  if (report.items > 0 && seconds.step > 0)
+    text += line("rate", format_count(static_cast<double>(report.items) / seconds.step) + " " +
+                             report.unit + "/s");
   return text;
 }
 

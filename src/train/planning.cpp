@@ -12,6 +12,7 @@
 #include "tessera/plan/planner.hpp"
 #include "tessera/plan/search.hpp"
 #include "tessera/train/compiled.hpp"
+#include "tessera/train/session.hpp"
 #include "tessera/train/verbs.hpp"
 
 namespace tessera::train {
@@ -32,6 +33,9 @@ plan::Report predicted_report(const Settings& settings, const plan::Machine& mac
   plan::Report report = compiled.report();
   report.machine = machine.name;
   report.predicted = model.predict(compiled.program, compiled.step());
+  const auto fields = wanted_data(settings).inputs;
+  report.unit = data::unit_of(fields);
+  report.items = settings.data.batch * data::weights_of(fields);
   return report;
 }
 

@@ -13,9 +13,7 @@
 #include "tessera/train/memory.hpp"
 
 namespace tessera::train {
-namespace {
 
-/// The model's inputs as fields of one sample.
 data::Wanted wanted_data(const Settings& settings) {
   data::Wanted wanted;
   wanted.model = settings.model_name;
@@ -30,6 +28,8 @@ data::Wanted wanted_data(const Settings& settings) {
   }
   return wanted;
 }
+
+namespace {
 
 /// The pipelines of a model that has some, as one.
 data::SamplesPtr open_pipelines(const Settings& settings, const Compiled& compiled,

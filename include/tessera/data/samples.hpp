@@ -59,7 +59,8 @@ class Samples {
 
 /// Elements of the field "weights": what a sample of arrays counts for at most; 1 without it.
 std::int64_t weights_of(const std::vector<Field>& fields);
-/// "images" where each sample has one picture, else "samples".
+/// What targets are: "tokens" where samples have tokens, "images" where each has one picture, else
+/// "samples".
 std::string unit_of(const std::vector<Field>& fields);
 /// Index of a field; Error if there is none of that name.
 std::size_t field_index(const Samples& samples, const std::string& name);

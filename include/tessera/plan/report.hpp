@@ -48,6 +48,8 @@ struct Report {
   std::vector<std::string> recomputed;  ///< regions whose forward pass runs again in backward
   std::string machine;                  ///< what `predicted` rests on
   std::optional<Prediction> predicted;
+  std::int64_t items = 0;  ///< of a step, in `unit`; 0: not told
+  std::string unit;        ///< "tokens", "images"
 };
 
 /// A section and how often it runs in one step.

@@ -64,6 +64,9 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
 /// Names of the metrics that a section of a Program gives besides the loss.
 std::vector<std::string> metric_names(const program::Program& program, const std::string& section);
 
+/// What a run wants of its data: the model's inputs as fields of one sample.
+data::Wanted wanted_data(const Settings& settings);
+
 /// The path of a variable in a checkpoint.
 std::string checkpoint_path(const Variable& variable);
 

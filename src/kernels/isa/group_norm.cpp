@@ -90,26 +90,6 @@ void set_statistics(const GroupNormPlan& plan, int64_t o, C* mean, C* rstd) {
 }
 
 template <class E>
-void apply(const GroupNormPlan& plan) {
-  using C = Compute<E>;
-  const int64_t line = plan.line();
-  const C* scale = static_cast<const C*>(plan.scale);
-  const C* bias = static_cast<const C*>(plan.bias);
-  C* mean = static_cast<C*>(plan.lines);
-  C* factor = mean + line;
-  for (int64_t o = 0; o < plan.outer; ++o) {
-    set_statistics(plan, o, mean, factor);
-    for (int64_t j = 0; j < line; ++j) factor[j] *= scale[j];
-    for (int64_t row = o * plan.before; row < (o + 1) * plan.before; ++row) {
-      const E* x = static_cast<const E*>(plan.x) + row * line;
-      E* y = static_cast<E*>(plan.y) + row * line;
-#pragma GCC ivdep
-      for (int64_t j = 0; j < line; ++j) store(y[j], (load(x[j]) - mean[j]) * factor[j] + bias[j]);
-    }
-  }
-}
-
-template <class E>
 void backward_sums(const GroupNormPlan& plan) {
   using C = Compute<E>;
   const int64_t line = plan.line(), chunk = rows_of_chunk(line);
@@ -205,7 +185,6 @@ void backward_apply(const GroupNormPlan& plan) {
 }  // namespace
 
 TESSERA_GROUP_NORM(group_norm_moments, moments)
-TESSERA_GROUP_NORM(group_norm_apply, apply)
 TESSERA_GROUP_NORM(group_norm_backward_sums, backward_sums)
 TESSERA_GROUP_NORM(group_norm_backward_apply, backward_apply)
 #undef TESSERA_GROUP_NORM

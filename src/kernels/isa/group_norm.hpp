@@ -7,6 +7,5 @@
 // Group norm: kernels/README.md says what each computes.
 
 TESSERA_ISA_DECLARE(void, group_norm_moments, (const GroupNormPlan& plan))
-TESSERA_ISA_DECLARE(void, group_norm_apply, (const GroupNormPlan& plan))
 TESSERA_ISA_DECLARE(void, group_norm_backward_sums, (const GroupNormPlan& plan))
 TESSERA_ISA_DECLARE(void, group_norm_backward_apply, (const GroupNormPlan& plan))

@@ -67,7 +67,8 @@ def loss(w, images, labels):
 def check_step(place, mesh, ranks, images, labels):
     first, _ = train(place, f"first{mesh}", ranks, f"--mesh.shape={mesh}", "--train.steps=0")
     after, lines = train(place, f"step{mesh}", ranks, f"--mesh.shape={mesh}")
-    w, found = variables(first), variables(after)
+    w, found = (variables(path, ("variables", "state")) for path in (first, after))
+    assert len(found) == 14, sorted(found)
     expected, slopes = jax.value_and_grad(loss)(w, images, labels)
     logits, statistics = forward(w, images)
     error = abs(lines[0]["loss"] - float(expected)) / float(expected)

@@ -18,14 +18,15 @@ jax.config.update("jax_enable_x64", True)
 import jax.numpy as jnp  # noqa: E402
 
 
-def variables(path):
-    """All variables of a checkpoint by name."""
+def variables(path, groups=("variables",)):
+    """All variables of a checkpoint's groups by name; running statistics are in the group state."""
     found = {}
     with h5py.File(path) as file:
         def keep(name, item):
             if isinstance(item, h5py.Dataset):
                 found[name] = jnp.asarray(item[()], jnp.float64)
-        file["variables"].visititems(keep)
+        for group in groups:
+            file[group].visititems(keep)
     return found
 
 

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Residual nets over pictures whose sides divide by nothing train alike on every mesh,
+// data-parallel, the picture cut, the filters cut; norms over all of the batch or over parts of it.
+#include <cmath>
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/simulated_run.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/models/resnet.hpp"
+#include "tessera/nn/metrics.hpp"
+#include "tessera/replicate/task.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+constexpr std::int64_t kBatch = 6, kHeight = 13, kWidth = 10, kChannels = 2, kClasses = 7;
+
+models::ResNetConfig small_net(std::int64_t depth) {
+  models::ResNetConfig config;
+  config.depth = depth;
+  config.blocks = {"1", "2"};
+  config.height = kHeight;
+  config.width = kWidth;
+  config.channels = kChannels;
+  config.filters = 3;
+  config.classes = kClasses;
+  config.label_smoothing = 0.1;
+  return config;
+}
+
+/// Pictures of a step; the last `padded` rows are what fills a batch up.
+Values make_rows(std::uint64_t step, std::int64_t rows, std::int64_t padded = 0) {
+  std::mt19937 random(static_cast<unsigned>(step));
+  std::normal_distribution<double> normal;
+  Values values;
+  for (std::int64_t i = 0; i < rows * kHeight * kWidth * kChannels; ++i)
+    values["image"].push_back(static_cast<float>(normal(random)));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    values["label"].push_back(static_cast<double>(random() % kClasses));
+    values["weights"].push_back(i < rows - padded ? 1 : 0);
+  }
+  return values;
+}
+
+replicate::TaskConfig task_config(std::int64_t micro_batches = 1) {
+  replicate::TaskConfig config;
+  config.batch = kBatch;
+  config.micro_batches = micro_batches;
+  config.dtype = DType::f64;
+  return config;
+}
+
+/// Losses and gradient norms of `steps` steps, loss and metrics of an evaluation, then some
+/// variables.
+std::vector<double> train(const models::ResNetConfig& net, const std::string& mesh,
+                          const std::string& rules, int steps, std::int64_t padded = 0) {
+  models::ResNet model(net);
+  optim::OptimConfig optim;
+  optim.name = "momentum";
+  optim.weight_decay = 1e-3;
+  replicate::Task task(model, optim, task_config());
+  plan::PlanOptions options;
+  options.mesh = MeshShape::parse(mesh, 0);
+  options.layout = Layout::parse(rules);
+  SimulatedRun run(task.variables(), task.graphs(), options);
+  run.executor().initialize(7);
+  std::vector<double> curve;
+  kernels::Feeds feeds;
+  for (int step = 1; step <= steps; ++step) {
+    feeds.step = step;
+    feeds.values = {{"inverse_weight", 1.0 / static_cast<double>(kBatch - padded)},
+                    {"lr", 0.02},
+                    {"step", double(step)}};
+    run.run("micro", make_rows(static_cast<std::uint64_t>(step) % 4, kBatch, padded), feeds);
+    run.run("update", {}, feeds);
+    curve.push_back(run.fetch("micro", "loss")[0]);
+    curve.push_back(run.fetch("update", "grad_norm")[0]);
+  }
+  run.run("eval", make_rows(99, kBatch, 1), feeds);
+  for (const char* name : {"loss", "metric/top1", "metric/top5"})
+    curve.push_back(run.fetch("eval", name)[0]);
+  for (const char* name :
+       {"stem/conv", "stage_0/block_0/middle_norm/running_mean", "stage_1/block_1/wide_norm/scale",
+        "stage_1/block_0/shortcut_norm/running_variance", "classes"}) {
+    const auto values = run.variable(name);
+    curve.insert(curve.end(), values.begin(), values.end());
+  }
+  return curve;
+}
+
+double apart(const std::vector<double>& found, const std::vector<double>& expected) {
+  REQUIRE(found.size() == expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    worst = std::max(worst, std::abs(found[i] - expected[i]) / (1 + std::abs(expected[i])));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("a net with bottlenecks trains alike on every mesh") {
+  const auto expected = train(small_net(50), "", "", 20);
+  CHECK(expected[38] < expected[0]);
+  for (const auto& [mesh, rules] :
+       {std::pair{"all:2", "batch:all"}, std::pair{"all:4", "batch:all"},
+        std::pair{"rows:2", "height:rows"}, std::pair{"rows:2,cols:2", "height:rows, width:cols"},
+        std::pair{"all:2,rows:3", "batch:all, height:rows"},
+        std::pair{"m:2", "filters_0:m, middle_1:m, classes:m"}}) {
+    INFO(mesh << " under " << rules);
+    CHECK(apart(train(small_net(50), mesh, rules, 20), expected) < 1e-9);
+  }
+}
+
+TEST_CASE("so does one of plain blocks for small pictures, and a batch that is filled up") {
+  auto config = small_net(18);
+  config.stem = "small";
+  config.zero_init = false;
+  const auto expected = train(config, "", "", 5, 1);
+  CHECK(apart(train(config, "all:4", "batch:all", 5, 1), expected) < 1e-9);
+  CHECK(apart(train(config, "rows:2,m:2", "height:rows, middle_1:m", 5, 1), expected) < 1e-9);
+}
+
+TEST_CASE("norm statistics of parts of the batch do not depend on the number of ranks") {
+  for (const std::int64_t groups : {2, 3}) {
+    auto config = small_net(50);
+    config.norm_groups = groups;
+    const auto expected = train(config, "", "", 5);
+    CHECK(apart(expected, train(small_net(50), "", "", 5)) > 1e-3);
+    for (const auto& [mesh, rules] :
+         {std::pair{"all:2", "batch:all, replica:all"},
+          std::pair{"all:4", "batch:all, replica:all"}, std::pair{"all:2", "batch:all"},
+          std::pair{"all:2,rows:2", "replica:all, height:rows"},
+          std::pair{"all:2,r:2", "replica:all, replica_batch:r"}}) {
+      INFO(groups << " groups, " << mesh << " under " << rules);
+      CHECK(apart(train(config, mesh, rules, 5), expected) < 1e-9);
+    }
+  }
+}
+
+TEST_CASE("what a deck can get wrong of a residual net is named by its keys") {
+  const auto message = [](const models::ResNetConfig& config) -> std::string {
+    models::ResNet model(config);
+    try {
+      replicate::Task task(model, {}, task_config());
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  auto config = small_net(50);
+  CHECK(message(config).empty());
+  config.norm_groups = 4;
+  CHECK(message(config).find("model.norm_groups = 4 does not divide the 6") != std::string::npos);
+  config = small_net(50);
+  config.blocks = {"3", "2.5"};
+  CHECK(message(config).find("model.blocks: '2.5'") != std::string::npos);
+  config = small_net(49);
+  config.blocks = {};
+  CHECK(message(config).find("model.depth = 49") != std::string::npos);
+}
+
+TEST_CASE("a label is among the likeliest as plain loops find it, wherever classes lie") {
+  constexpr std::int64_t kRows = 40, kMany = 9;
+  std::mt19937 random(3);
+  Values values;
+  for (std::int64_t i = 0; i < kRows * kMany; ++i)
+    values["logits"].push_back(static_cast<double>(random() % 6));  // many are equal
+  for (std::int64_t i = 0; i < kRows; ++i)
+    values["labels"].push_back(static_cast<double>(random() % kMany));
+  for (const auto& [mesh, rules] : {std::pair{"", ""}, std::pair{"m:3", "classes:m"},
+                                    std::pair{"b:2,m:2", "batch:b, classes:m"}})
+    for (const std::int64_t count : {1, 4}) {
+      VariableSet variables;
+      Graph graph("s", variables);
+      const Tensor logits =
+          graph.input("logits", {Shape{{"batch", kRows}, {"classes", kMany}}, DType::f32});
+      const Tensor labels = graph.input("labels", {Shape{{"batch", kRows}}, DType::i32});
+      graph.fetch("found", nn::among_likeliest(logits, labels, count));
+      plan::PlanOptions options;
+      options.mesh = MeshShape::parse(mesh, 0);
+      options.layout = Layout::parse(rules);
+      SimulatedRun run(variables, {&graph}, options);
+      run.run("s", values);
+      const auto found = run.fetch("s", "found");
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        const auto* line = values["logits"].data() + row * kMany;
+        const auto label =
+            static_cast<std::int64_t>(values["labels"][static_cast<std::size_t>(row)]);
+        std::int64_t ahead = 0;
+        for (std::int64_t c = 0; c < kMany; ++c)
+          ahead += line[c] > line[label] || (line[c] == line[label] && c < label);
+        CHECK(found[static_cast<std::size_t>(row)] == (ahead < count ? 1 : 0));
+      }
+    }
+}
