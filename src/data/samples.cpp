@@ -14,12 +14,14 @@ std::int64_t weights_of(const std::vector<Field>& fields) {
 }
 
 std::string unit_of(const std::vector<Field>& fields) {
-  const auto has = [&](const char* name) {
-    return std::any_of(fields.begin(), fields.end(),
-                       [&](const Field& field) { return field.name == name; });
+  constexpr int kPictureDims = 3;  // height, width, channels
+  const auto has = [&](const char* name, int least_rank) {
+    return std::any_of(fields.begin(), fields.end(), [&](const Field& field) {
+      return field.name == name && field.spec.shape.rank() >= least_rank;
+    });
   };
-  if (has("tokens")) return "tokens";
-  return has("image") && weights_of(fields) == 1 ? "images" : "samples";
+  if (has("tokens", 0)) return "tokens";
+  return has("image", kPictureDims) && weights_of(fields) == 1 ? "images" : "samples";
 }
 
 std::size_t field_index(const Samples& samples, const std::string& name) {
