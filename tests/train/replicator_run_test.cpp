@@ -292,7 +292,7 @@ TEST_CASE("samples of the deck are shared out over replicas as over ranks") {
   settings = random;
   settings.insert(settings.end(), {replicas(4), "--train.micro_batches=3"});
   deck.train("replicated", "batch:2", settings);
-  for (const char* key : {"loss", "grad_norm", "accuracy", "images", "validation_loss"})
+  for (const char* key : {"loss", "grad_norm", "accuracy", "samples", "validation_loss"})
     CHECK(deck.difference("plain", "replicated", key) < 1e-9);
 }
 
