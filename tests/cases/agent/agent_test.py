@@ -28,11 +28,11 @@ def values(lines, key):
 def check_learns(place):
     _, lines = run(place, "learns", "train")
     rewards = values(lines, "validation_reward")
-    assert rewards[0] < 600 and max(rewards[-3:]) > 700, rewards
-    assert max(values(lines, "validation_sparse_reward")[-3:]) > 500
-    assert len(values(lines, "episode_reward")) >= 4  # of 1,000 steps, in 4,000
+    assert rewards[0] < 600 and max(rewards[-4:]) > 650, rewards
+    assert max(values(lines, "validation_sparse_reward")[-4:]) > 200
+    assert len(values(lines, "episode_reward")) >= 6  # of 1,000 steps, in 6,500
     last = [line for line in lines if "loss" in line][-1]
-    assert last["environment_steps"] == 2000 + 3999 * 8 and last["transitions"] == 4000 * 32
+    assert last["environment_steps"] == 4000 + 5999 * 8 and last["transitions"] == 6000 * 96
     assert last["environment_steps_per_s"] > 0 and last["learner_steps_per_s"] > 0
     output, _ = run(place, "learns", "eval", "--json")
     found = json.loads(output)
