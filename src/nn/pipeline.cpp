@@ -2,6 +2,7 @@
 #include "tessera/nn/pipeline.hpp"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "tessera/base/error.hpp"
@@ -48,7 +49,10 @@ Tensor pipeline(Tensor x, const PipelineOptions& options,
     const Tensor held = beat == 0 ? enter(0)
                                   : ops::where(ops::broadcast(first, all.shape), enter(beat),
                                                ops::shift(at_work, stages.name, 1, /*wrap=*/false));
-    at_work = stage(held);
+    {
+      const Graph::Region region(graph, "beat_" + std::to_string(beat));
+      at_work = stage(held);
+    }
     check_user(at_work.spec() == all, "pipeline: a stage makes ", at_work.shape().to_string(),
                " of ", all.shape.to_string(), "; it must keep dims and dtype");
     if (beat < stages.size - 1) continue;

@@ -373,13 +373,15 @@ TEST_CASE("a replica in stages trains as a whole one") {
   deck.train("one", "batch:1", settings);
   const auto loss = deck.values("one", "loss");
   CHECK(loss[19] < 0.8 * loss[0]);
-  for (const auto& [mesh, rules, count] : {std::tuple{"line:2", "stage:line", 1},
-                                           {"line:3", "stage:line", 3},
-                                           {"data:2,line:2", "replica:data, stage:line", 2},
-                                           {"data:2,line:3", "batch:data, stage:line", 1}}) {
+  for (const auto& [mesh, rules, count, recompute] :
+       {std::tuple{"line:2", "stage:line", 1, "none"},
+        {"line:3", "stage:line", 3, "all"},
+        {"data:2,line:2", "replica:data, stage:line", 2, "all"},
+        {"data:2,line:3", "batch:data, stage:line", 1, "none"}}) {
     INFO(mesh << " " << rules);
     settings = random;
-    settings.insert(settings.end(), {replicas(count), std::string("--layout.rules=") + rules});
+    settings.insert(settings.end(), {replicas(count), std::string("--layout.rules=") + rules,
+                                     std::string("--train.recompute=") + recompute});
     deck.train("many", mesh, settings);
     for (const char* key : {"loss", "grad_norm", "validation_loss"})
       CHECK(deck.difference("one", "many", key) < 1e-9);

@@ -24,7 +24,9 @@ struct PipelineOptions {
 ///
 /// The bubble: in (S - 1) / (M + S - 1) of its beats a stage works on what nobody reads. They count
 /// in the plan's operations. `stage` must be a function of its argument and weights
-/// alone (no dropout: its draws would be the same in each beat). UserError if dims do not fit.
+/// alone (no dropout: its draws would be the same in each beat). Each beat is a
+/// region (Graph::Region) that may be computed again in the backward pass. UserError if dims do not
+/// fit.
 Tensor pipeline(Tensor x, const PipelineOptions& options,
                 const std::function<Tensor(Tensor)>& stage);
 
