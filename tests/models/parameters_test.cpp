@@ -8,6 +8,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/models/mlp.hpp"
+#include "tessera/models/resnet.hpp"
 #include "tessera/models/seq2seq.hpp"
 #include "tessera/models/transformer.hpp"
 #include "tessera/replicate/task.hpp"
@@ -107,6 +108,18 @@ TEST_CASE("a GPT-2-like model: biases, layer norms, learned positions, untied ou
                              + d * d + d                  // output of attention
                              + d * ff + ff + ff * d + d;  // feed-forward
   CHECK(parameters(config, 64) == 12 * block + 2 * 50304 * d + 64 * d + 2 * d);
+}
+
+TEST_CASE("residual nets have the published numbers of parameters") {
+  // As torchvision's models of these names.
+  for (const auto& [depth, expected] :
+       {std::pair{18, 11689512}, std::pair{34, 21797672}, std::pair{50, 25557032},
+        std::pair{101, 44549160}, std::pair{152, 60192808}}) {
+    models::ResNetConfig config;
+    config.depth = depth;
+    models::ResNet model(config);
+    CHECK(parameters(model, 0) == expected);
+  }
 }
 
 TEST_CASE("grouped keys, gated layers, tied and computed positions") {
