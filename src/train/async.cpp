@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/train/async.hpp"
 
+#include <algorithm>
 #include <ostream>
 
 #include "tessera/base/error.hpp"
@@ -80,10 +81,13 @@ void open_members(Backend& backend, Settings& settings, StopWatch& watch, std::o
   comm::agree_on(backend.world(), [&] {
     for (auto& member : parts.members) {
       const bool serves = member.worker < 0;
-      member.session = open_session(*member.backend, settings, serves ? out : parts.nobody, [&] {
-        return serves ? compile_servers(settings, parts.groups)
-                      : compile_workers(settings, parts.groups);
-      });
+      member.session = open_session(
+          *member.backend, settings, serves ? out : parts.nobody,
+          [&] {
+            return serves ? compile_servers(settings, parts.groups)
+                          : compile_workers(settings, parts.groups);
+          },
+          static_cast<std::uint64_t>(std::max<std::int64_t>(0, member.worker)));
       if (!serves) continue;
       start = start_run(*member.session, watch);
       start.restored.notes.insert(start.restored.notes.begin(), group_note(settings, parts));
@@ -130,9 +134,6 @@ ExitCode run(Parts& parts, Start& start, StopWatch& watch, const AsyncHooks& hoo
 
 ExitCode train_async(Backend& backend, Settings& settings, StopWatch& watch, std::ostream& out,
                      const AsyncHooks& hooks) {
-  check_user(!settings.model->acts(), "model.name = ", settings.model_name,
-             " learns from environments in step with its updates; replicate.mode = async is for "
-             "models that learn from data");
   const bool is_alone = backend.world().size() == 1;
   // Of a lost rank MPICH's launcher tells the others by this signal, which would end them.
   std::optional<comm::IgnoredSignal> ignored;

@@ -94,7 +94,8 @@ std::string kind_of(const std::string& section) {
 bool has_role(const std::string& section, plan::Part part) {
   const std::string kind = kind_of(section);
   if (part == plan::Part::update) return kind == "update" || kind == "finish";
-  return part == plan::Part::all || kind == "micro" || kind == "micro_next" || kind == "eval";
+  return part == plan::Part::all || kind == "micro" || kind == "micro_next" || kind == "eval" ||
+         kind == "act";
 }
 
 std::vector<const Graph*> graphs_of(const replicate::Task& task, plan::Part part) {

@@ -6,7 +6,7 @@
 
 namespace tessera::train {
 
-static std::int64_t ranks_of_group(const Settings& settings) {
+std::int64_t ranks_of_group(const Settings& settings) {
   if (settings.async.group > 0) return settings.async.group;
   const std::string& shape = settings.mesh.shape;
   if (shape.empty() || shape.find('*') != std::string::npos) return 1;

@@ -13,6 +13,8 @@
 #include "tessera/plan/search.hpp"
 #include "tessera/train/compiled.hpp"
 #include "tessera/train/session.hpp"
+#include "tessera/train/stages.hpp"
+#include "tessera/train/transfer.hpp"
 #include "tessera/train/verbs.hpp"
 
 namespace tessera::train {
@@ -20,6 +22,7 @@ namespace {
 
 std::int64_t planned_ranks(const Settings& settings) {
   if (settings.plan.ranks > 0) return settings.plan.ranks;
+  if (settings.async.is_async()) return settings.async.servers + ranks_of_group(settings);
   const auto& shape = settings.mesh.shape;
   if (shape.empty()) return 1;
   check_user(shape.find('*') == std::string::npos, "mesh.shape = ", shape,
@@ -188,6 +191,44 @@ ExitCode run_search(const Settings& settings, bool json, std::ostream& out) {
   return kDone;
 }
 
+/// Servers and a group of an asynchronous run, and what travels between them in a step.
+ExitCode plan_async(const Settings& settings, bool json, std::ostream& out) {
+  const Groups groups = cut_into_groups(settings, planned_ranks(settings));
+  const auto machine = machine_of(settings);
+  const Compiled servers = compile_servers(settings, groups),
+                 workers = compile_workers(settings, groups);
+  const auto of_servers = predicted_report(settings, machine, servers),
+             of_workers = predicted_report(settings, machine, workers);
+  const Stages stages(*workers.task);
+  std::int64_t pulled = 0, pushed = 0;
+  for (const Stage& stage : stages.order) {
+    const Traffic& traffic = stages.traffic[stage.phase];
+    pulled += bytes_between(servers.program, workers.program, traffic.pulled);
+    pushed += bytes_between(workers.program, servers.program, traffic.gradients) +
+              bytes_between(workers.program, servers.program, traffic.states);
+  }
+  if (json) {
+    JsonWriter writer;
+    writer.begin_object().key("server_ranks").value(groups.servers);
+    writer.key("groups").value(groups.workers).key("group_ranks").value(groups.group);
+    writer.key("pulled_bytes").value(pulled).key("pushed_bytes").value(pushed);
+    writer.key("servers").begin_object();
+    write_report(writer, of_servers, servers.mesh);
+    writer.end_object().key("group").begin_object();
+    write_report(writer, of_workers, workers.mesh);
+    out << writer.end_object().end_object().text() << "\n";
+    return kDone;
+  }
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  out << "servers: " << groups.servers << "\n"
+      << plan::to_table(of_servers, servers.mesh) << "\ngroups: " << groups.workers << " of "
+      << groups.group << (groups.group == 1 ? " rank\n" : " ranks\n")
+      << plan::to_table(of_workers, workers.mesh) << "\nin a step a group pulls " << text(pulled)
+      << " and pushes " << text(pushed) << "; the servers move "
+      << text((pulled + pushed) * groups.shares()) << " for one update\n";
+  return kDone;
+}
+
 }  // namespace
 
 ExitCode run_plan(const Settings& settings, const config::CommandLine& line, std::ostream& out) {
@@ -196,7 +237,12 @@ ExitCode run_plan(const Settings& settings, const config::CommandLine& line, std
     return kDone;
   }
   if (line.has("search")) return run_search(settings, line.has("json"), out);
-  const Compiled compiled = compile(settings, planned_ranks(settings));
+  if (settings.async.is_async() && !line.text_of("explain"))
+    return plan_async(settings, line.has("json"), out);
+  const Compiled compiled =
+      settings.async.is_async()
+          ? compile_workers(settings, cut_into_groups(settings, planned_ranks(settings)))
+          : compile(settings, planned_ranks(settings));
   if (const auto tensor = line.text_of("explain")) {
     out << plan::explain(compiled.program, *tensor);
     return kDone;

@@ -47,8 +47,8 @@ std::vector<double> importance(const std::vector<env::ReplayItem>& items, std::i
 ReplayFeeder::ReplayFeeder(const Session& session)
     : session_(session),
       placement_(environment_placement(session)),
-      actors_(session.settings.env.actors(static_cast<std::uint64_t>(session.settings.run.seed)),
-              placement_, *session.collectives),
+      actors_(session.settings.env.actors(session.experience_seed()), placement_,
+              *session.collectives),
       replay_(session.settings.env.memory(), placement_, *session.collectives) {}
 
 std::string ReplayFeeder::text() const {
@@ -97,7 +97,7 @@ void ReplayFeeder::make_batch() {
   batch_.at = position_;
   batch_.rows = batch_.targets = rows;
   batch_.weight = static_cast<double>(rows);
-  items_ = replay_.draw(rows, static_cast<std::uint64_t>(settings.run.seed), position_.step);
+  items_ = replay_.draw(rows, session_.experience_seed(), position_.step);
   weights_ = importance(items_, replay_.size(), settings.env.priority_beta);
   const Shape shape{{"batch", rows / parts}};
   const Placement placement =

@@ -1,57 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tessera/train/server.hpp"
-
-#include <algorithm>
-#include <cmath>
-#include <iostream>
-
+// How servers hear workers, decide, and do the same in the same order.
+#include "server_command.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/base/json.hpp"
 #include "tessera/base/text.hpp"
-#include "tessera/optim/schedule.hpp"
-#include "tessera/train/finite.hpp"
 
 namespace tessera::train {
-
-/// What all servers do next.
-struct Server::Command {
-  enum class Kind : int { none, send, apply, save, end };
-  Kind kind = Kind::none;
-  std::int64_t ticket = 0;   // send
-  std::int64_t traffic = 0;  // send: index in Stages::traffic
-  ServerStore::Update update;
-  std::vector<std::int64_t> workers = {};    // send: whom to; apply: whose
-  std::vector<std::int64_t> sequences = {};  // apply
-  bool ends_step = false;
-  RunState state = {};  // save
-  std::int64_t code = 0;
-  bool lost_workers = false;
-
-  std::vector<std::byte> bytes() const {
-    Writer to;
-    to.put(kind).put(ticket).put(traffic).put(update.phase).put(update.step).put(update.run);
-    to.put(update.scale).put_all(workers).put_all(sequences).put(ends_step);
-    to.put(code).put(lost_workers);
-    to.put(state.step).put(state.targets).put(state.position).put(state.best_validation);
-    to.put(state.evaluation_due).put(state.first_batch).put(state.first_step);
-    return to.put_all(state.applied).take();
-  }
-  static Command from(std::span<const std::byte> bytes) {
-    Reader in(bytes);
-    Command it;
-    const auto get = [&](auto& value) { value = in.get<std::decay_t<decltype(value)>>(); };
-    get(it.kind), get(it.ticket), get(it.traffic), get(it.update.phase), get(it.update.step);
-    get(it.update.run), get(it.update.scale);
-    it.workers = in.get_all<std::int64_t>();
-    it.sequences = in.get_all<std::int64_t>();
-    get(it.ends_step), get(it.code), get(it.lost_workers);
-    get(it.state.step), get(it.state.targets), get(it.state.position);
-    get(it.state.best_validation), get(it.state.evaluation_due), get(it.state.first_batch);
-    get(it.state.first_step);
-    it.state.applied = in.get_all<std::int64_t>();
-    return it;
-  }
-};
 
 namespace {
 
@@ -250,13 +203,11 @@ Server::Command Server::grant(int worker, const Turns::Grant& granted) {
   order.ticket = ++tickets_;
   order.exit_code = exit_code_;
   order.lost_workers = turns_.ever_lost();
-  const auto& samples = *session_.corpus.train;
   const std::int64_t since = turns_.version() - state_.first_step * stages.pushes();
   const std::int64_t batch = groups_.share
                                  ? stages.batch_of(since)
                                  : worker + groups_.workers * stages.batch_of(turns_.applied()[w]);
-  order.batch =
-      data::advance(state_.first_batch, batch, session_.settings.data.batch, samples.per_epoch());
+  order.batch = place(batch);
   const std::int64_t step = turns_.applied()[w] / stages.pushes();
   order.step =
       1 + (groups_.share ? turns_.step() : state_.first_step + worker + groups_.workers * step);
@@ -285,7 +236,7 @@ Server::Command Server::propose(const Turns::Action& action) const {
   command.update.step = runs_[stage.phase] / runs + 1;
   command.update.run = runs_[stage.phase] % runs;
   command.update.scale = action.scale;
-  command.ends_step = first.position == stages.pushes() - 1;
+  if (first.position == stages.pushes() - 1) command.ends_step = turns_.step() + 1;
   for (int worker : action.workers) {
     command.workers.push_back(worker);
     command.sequences.push_back(turns_.grant_of(worker).sequence);
@@ -322,125 +273,9 @@ void Server::apply(const Command& command) {
   update.workers = workers;
   update.scale *= static_cast<double>(command.workers.size()) / static_cast<double>(workers.size());
   const auto result = store_.apply(update);
-  if (command.ends_step) store_.finish_step(turns_.step() + 1);
+  if (command.ends_step > 0) store_.finish_step(command.ends_step);
   observers_.step_done();
   if (leads_) gather(command, workers, update.scale, result);
-}
-
-/// Books an update.
-void Server::gather(const Command& command, const std::vector<std::int64_t>& workers, double scale,
-                    const ServerStore::Result& result) {
-  const std::size_t phase = command.update.phase;
-  const std::size_t phases = runs_.size();
-  Gathered& gathered = gathered_[groups_.share ? 0 : static_cast<std::size_t>(workers[0])];
-  gathered.grad_norms.resize(phases);
-  gathered.numbers.resize(phases);
-  gathered.grad_norms[phase] = result.grad_norm;
-  gathered.finite = gathered.finite && result.finite;
-  const auto& first = pushes_[static_cast<std::size_t>(workers[0])];
-  gathered.numbers[phase].assign(first.numbers.size(), 0);
-  gathered.targets += first.targets;
-  std::vector<int> committed;
-  for (std::int64_t worker : workers) {
-    const auto& numbers = pushes_[static_cast<std::size_t>(worker)].numbers;
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-      gathered.numbers[phase][i] += scale * numbers[i];
-    committed.push_back(static_cast<int>(worker));
-    gathered.stalest = std::max(gathered.stalest, turns_.staleness_of(committed.back()));
-  }
-  const auto stale = static_cast<std::size_t>(turns_.staleness_of(committed[0]));
-  if (staleness_.size() <= stale) staleness_.resize(stale + 1);
-  staleness_[stale] += 1;
-  runs_[phase] += 1;
-  turns_.commit(committed);
-  update_state();
-  if (command.ends_step) end_step(gathered, workers[0]);
-}
-
-void Server::update_state() {
-  const auto& stages = store_.stages();
-  std::int64_t batches = 0;
-  if (groups_.share)
-    batches = stages.batches_after(turns_.version() - state_.first_step * stages.pushes());
-  else
-    for (std::int64_t pushed : turns_.applied()) batches += stages.batches_after(pushed);
-  state_.step = turns_.step();
-  state_.position = data::advance(state_.first_batch, batches, session_.settings.data.batch,
-                                  session_.corpus.train->per_epoch());
-  state_.applied = turns_.applied();
-}
-
-void Server::end_step(Gathered& gathered, std::int64_t worker) {
-  const auto& settings = session_.settings;
-  const auto& phases = session_.compiled.task->phases();
-  StepRecord record;
-  record.step = state_.step;
-  record.epoch = pushes_[static_cast<std::size_t>(worker)].epoch;
-  record.lr = optim::learning_rate(settings.optim, state_.step);
-  for (std::size_t p = 0; p < phases.size(); ++p) {
-    const auto& numbers = gathered.numbers[p];
-    if (numbers.empty()) continue;  // pushed before this run began
-    record.grad_norm = std::hypot(record.grad_norm, gathered.grad_norms[p]);
-    record.loss += numbers[0];
-    const std::string micro = phases[p].phase.section("micro");
-    if (phases.size() > 1) record.metrics.emplace_back(phases[p].phase.section("loss"), numbers[0]);
-    const auto names = metric_names(workers_.program, micro);
-    for (std::size_t i = 0; i < names.size(); ++i)
-      record.metrics.emplace_back(phases[p].phase.section(names[i]), numbers[1 + i]);
-  }
-  check_finite(gathered, record.loss, record.grad_norm);
-  if (diverged_) return;
-  if (!groups_.share) {
-    record.group = worker;
-    record.staleness = gathered.stalest;
-  }
-  state_.targets += gathered.targets;
-  record.unit = session_.feeder->unit();
-  record.targets = state_.targets;
-  record.skipped = !gathered.finite;
-  const double now = now_();
-  record.step_seconds = now - last_step_;
-  record.targets_per_second =
-      static_cast<double>(gathered.targets) / std::max(1e-9, record.step_seconds);
-  last_step_ = now;
-  watch_.clock().add_step_seconds(record.step_seconds);
-  log_.record(record);
-  gathered = {};
-  const bool is_last = state_.step == settings.train.steps;
-  if (session_.feeder->evaluates() && settings.eval.every > 0 &&
-      (state_.step % settings.eval.every == 0 || is_last)) {
-    state_.evaluation_due = true;
-    turns_.want_evaluation();
-  }
-  save_due_ = is_checkpoint_step();
-}
-
-bool Server::is_checkpoint_step() const {
-  const auto& config = session_.settings.checkpoint;
-  if (config.every > 0 && state_.step % config.every == 0) return true;
-  return config.minutes > 0 && now_() - last_save_ >= 60 * config.minutes;
-}
-
-void Server::check_finite(const Gathered& gathered, double loss, double norm) {
-  if (gathered.finite && std::isfinite(loss)) return;
-  const std::string what =
-      concat("step ", state_.step, " is not finite: loss ", loss, ", gradient norm ", norm);
-  if (session_.settings.train.on_nonfinite != "stop") {
-    log_.say("warning: " + what + (gathered.finite ? "" : ". The update was skipped"));
-    return;
-  }
-  std::cerr << "tessera: " << what << ". " << kCureOfDivergence << std::endl;
-  diverged_ = true;
-  turns_.stop(true);
-}
-
-void Server::evaluated(int worker, const Evaluated& result) {
-  const bool was_due = turns_.evaluation_due();
-  turns_.evaluated(worker);
-  if (!was_due || turns_.evaluation_due()) return;  // another group has done it meanwhile
-  state_.evaluation_due = false;
-  log_.record(result.record, evaluated_step_, result.seconds);
-  state_.best_validation = std::min(state_.best_validation, result.record.score());
 }
 
 void Server::save(const RunState& state) {
@@ -456,40 +291,6 @@ void Server::save(const RunState& state) {
   log_.say(concat("saved ", file, ", ", format_time(last_save_ - begin)));
   // Who spoke meanwhile was not heard.
   turns_.forgive(last_save_);
-}
-
-/// The verdict, which the workers learn with the order to stop.
-void Server::close() {
-  closed_ = true;
-  double sum = 0;
-  std::int64_t updates = 0;
-  std::vector<std::string> counts;
-  JsonWriter json;
-  json.begin_object().key("step").value(state_.step).key("staleness_counts").begin_array();
-  for (std::size_t s = 0; s < staleness_.size(); ++s) {
-    json.value(staleness_[s]);
-    updates += staleness_[s];
-    sum += static_cast<double>(s) * static_cast<double>(staleness_[s]);
-    if (staleness_[s] > 0) counts.push_back(concat(s, ": ", with_commas(staleness_[s])));
-  }
-  json.end_array().key("group_updates").begin_array();
-  for (std::int64_t pushed : turns_.applied()) json.value(pushed);
-  log_.append(json.end_array().end_object().text());
-  if (updates > 0)
-    log_.say(concat("updates by staleness  ", join(counts, ", "), "; mean ",
-                    sum / static_cast<double>(updates)));
-  const auto say = [&](const std::string& line) { log_.say(line); };
-  const bool is_done = state_.step >= session_.settings.train.steps && !state_.evaluation_due;
-  if (diverged_) {
-    exit_code_ = kFailure;
-  } else if (is_done) {
-    log_.say(concat("done: ", state_.step, " steps, ", with_commas(state_.targets), " ",
-                    session_.feeder->unit(), ", ", format_time(watch_.clock().elapsed())));
-    if (stop_ == Stop::file) watch_.consume_file();
-  } else {
-    exit_code_ =
-        end_stopped(say, watch_, stop_, start_.restored.resumed && state_.step == steps_before_);
-  }
 }
 
 }  // namespace tessera::train

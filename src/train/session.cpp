@@ -91,6 +91,11 @@ std::vector<data::LoadedInput> Session::inputs(const std::string& section) const
   return inputs;
 }
 
+std::uint64_t Session::experience_seed() const {
+  const auto seed = static_cast<std::uint64_t>(settings.run.seed);
+  return stream == 0 ? seed : hash_combine(seed, stream);
+}
+
 std::vector<std::string> Session::metrics(const std::string& section) const {
   return metric_names(compiled.program, section);
 }
@@ -148,8 +153,10 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
 }
 
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out,
-                                      const std::function<Compiled()>& compile) {
+                                      const std::function<Compiled()>& compile,
+                                      std::uint64_t stream) {
   auto session = std::make_unique<Session>(backend, settings, out);
+  session->stream = stream;
   const auto& world = backend.world();
   comm::agree_on(world, [&] {
     session->compiled = compile();

@@ -50,9 +50,10 @@ void check(const Settings& settings) {
       !settings.async.is_async() || !settings.checkpoint.best,
       "checkpoint.best keeps the weights that were evaluated, and with replicate.mode = async "
       "training goes on meanwhile: evaluate checkpoints by tessera eval");
-  check_user(!settings.async.is_async() || !settings.model->acts(),
-             "replicate.mode = async: ", settings.model_name,
-             " learns from environments and a replay that all its ranks share: take sync");
+  check_user(!settings.async.is_async() || !settings.model->acts() || settings.async.staleness != 0,
+             "replicate.staleness = 0: groups of ", settings.model_name,
+             " have experience of their own and no batch to share: take a bound of 1, or "
+             "replicate.mode = sync");
   if (!settings.run.walltime.empty()) parse_duration("run.walltime", settings.run.walltime);
   if (!settings.plan.memory_limit.empty())
     parse_bytes("plan.memory_limit", settings.plan.memory_limit);

@@ -47,8 +47,10 @@ Stages::Stages(const replicate::Task& task) {
     Traffic& of_phase = traffic.emplace_back();
     add_traffic(task, phase.section("micro"), of_phase);
     add_traffic(task, phase.section("micro_next"), of_phase);
+    if (phase.fresh_batch) add_traffic(task, "act", of_phase);  // its batch is lived through first
   }
-  add_traffic(task, "eval", traffic.emplace_back());
+  Traffic& of_evaluations = traffic.emplace_back();
+  for (const char* section : {"eval", "act"}) add_traffic(task, section, of_evaluations);
 }
 
 std::int64_t Stages::batch_of(std::int64_t sequence) const {

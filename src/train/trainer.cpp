@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/train/trainer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -30,10 +28,6 @@ struct Trainer::Sums {
 
 namespace {
 
-bool is_terminal() {
-  return ::isatty(STDOUT_FILENO) == 1;
-}
-
 /// A NaN's sign depends on the compiler; nobody should wonder about it.
 double without_sign_of_nan(double value) {
   return std::isnan(value) ? std::abs(value) : value;
@@ -47,22 +41,16 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
       state_(state),
       data_(data),
       watch_(watch),
-      folder_(folder),
       checkpoints_(session.settings.run_file("checkpoints")),
       feeder_(*session.feeder),
-      progress_(session.out, is_terminal(), state.step + 1, session.settings.train.steps,
-                session.settings.run.log_seconds,
-                session.compiled.report().flops_per_step_all_ranks),
+      log_(session, folder, state.step + 1, session.compiled.report().flops_per_step_all_ranks),
       observers_(session.settings.run.hang_timeout, session.settings.run.trace,
                  *session.collectives),
       first_step_(state.step),
       last_save_(watch.clock().elapsed()) {
   for (const auto& update : session.compiled.task->phases()) phases_.emplace_back(session, update);
   feeder_.seek(state.position);
-  comm::agree_on(session.backend.world(), [&] {
-    if (folder_) metrics_.emplace(folder_->metrics());
-    throw_unless_ok(feeder_.status());
-  });
+  comm::agree_on(session.backend.world(), [&] { throw_unless_ok(feeder_.status()); });
   session.executor->set_recorder(&observers_);
 }
 
@@ -166,8 +154,7 @@ void Trainer::record(const Sums& sums, double seconds) {
   record.step_seconds = seconds;
   record.targets_per_second = static_cast<double>(step_targets_) / std::max(1e-9, seconds);
   feeder_.report(sums.fed, record);
-  if (metrics_) metrics_->append(record.to_json());
-  if (folder_) progress_.show(record);
+  log_.record(record);
 }
 
 Stop Trainer::step() {
@@ -186,16 +173,8 @@ Stop Trainer::step() {
   watch_.clock().add_step_seconds(seconds);
   record(sums, seconds);
   observers_.step_done();
-  keep_lock();
+  log_.keep_lock(watch_.clock().elapsed());
   return sums.stop;
-}
-
-void Trainer::keep_lock() {
-  constexpr double kInterval = 20;  // seconds; others take a lock over after ten minutes
-  const double now = watch_.clock().elapsed();
-  if (!folder_ || now - last_touch_ < kInterval) return;
-  folder_->touch();
-  last_touch_ = now;
 }
 
 bool Trainer::is_evaluation_step() const {
@@ -215,8 +194,7 @@ Stop Trainer::evaluate() {
   if (result.stop != Stop::none) return result.stop;
   const double seconds = watch_.clock().elapsed() - begin;
   state_.evaluation_due = false;
-  if (metrics_) metrics_->append(result.record.to_json(state_.step, seconds));
-  say(concat("step ", state_.step, "  ", result.record.to_string(), ", ", format_time(seconds)));
+  log_.record(result.record, state_.step, seconds);
   if (result.record.score() < state_.best_validation) {
     state_.best_validation = result.record.score();
     if (session_.settings.checkpoint.best) save_best();
@@ -227,7 +205,7 @@ Stop Trainer::evaluate() {
 void Trainer::save_best() {
   save();
   comm::agree_on(session_.backend.world(), [&] {
-    if (folder_) io::keep_as_best(saved_file_);
+    if (session_.backend.is_root()) io::keep_as_best(saved_file_);
   });
 }
 
@@ -275,11 +253,11 @@ bool Trainer::is_done() const {
 }
 
 void Trainer::say(const std::string& line) {
-  if (folder_) progress_.say(line);
+  log_.say(line);
 }
 
 void Trainer::finish() {
-  if (folder_) progress_.finish();
+  log_.finish();
   observers_.finish();
 }
 

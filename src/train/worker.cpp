@@ -186,11 +186,21 @@ void Worker::evaluate() {
   if (speaks_) send_to_first(kEvaluated, result.bytes());
 }
 
-/// The batch of the order: mostly the next one of the loader, which reads ahead.
-void Worker::take_batch() {
+/// Experience, or the batch of the order.
+void Worker::take_batch(const Stage& stage) {
+  if (!session_.settings.model->acts()) {
+    read_batch();
+    batch_ = &*read_;
+  } else if (session_.compiled.task->phases()[stage.phase].phase.fresh_batch) {
+    batch_ = session_.feeder->next().batch;
+  }
+}
+
+/// Mostly the loader's next one, which it has read ahead.
+void Worker::read_batch() {
   const auto& grant = order_.grant;
-  const bool same_share = batch_ && batch_->share == grant.share && batch_->shares == grant.shares;
-  if (same_share && batch_->at == order_.batch) return;
+  const bool same_share = read_ && read_->share == grant.share && read_->shares == grant.shares;
+  if (same_share && read_->at == order_.batch) return;
   if (!loader_ || !same_share) {
     data::LoaderConfig config = loader_config(session_, 0);
     config.stride = groups_.share ? 1 : groups_.workers;
@@ -202,12 +212,23 @@ void Worker::take_batch() {
   if (loader_->position() != order_.batch) loader_->seek(order_.batch);
   // A group that cannot read ends the job: its ranks agree on that now, before they compute.
   comm::agree(session_.backend.world(), loader_->status());
-  batch_ = loader_->next();
+  read_ = loader_->next();
+}
+
+/// What the feeder adds to the lines of steps, when a step ends.
+StepRecord Worker::report_experience(const Stage& stage) {
+  StepRecord record;
+  if (!session_.settings.model->acts() || &stage != &stages_.order.back()) return record;
+  const double now = seconds_since_start();
+  record.step_seconds = now - last_step_;
+  last_step_ = now;
+  session_.feeder->report(session_.sum(session_.feeder->shares()), record);
+  return record;
 }
 
 void Worker::compute() {
-  take_batch();
   const Stage& stage = stages_.order[static_cast<std::size_t>(order_.grant.position)];
+  take_batch(stage);
   keep_states(stage.phase);
   auto& runner = runners_[stage.phase];
   runner.begin_step(order_.step);
@@ -217,6 +238,9 @@ void Worker::compute() {
   result.epoch = batch_->at.epoch;
   result.targets = batch_->targets;
   result.numbers = session_.sum(runner.shares());
+  const StepRecord record = report_experience(stage);
+  result.metrics = record.metrics;
+  result.counts = record.counts;
   push(stage.phase);
   if (speaks_) send_to_first(kPush, result.bytes());
 }

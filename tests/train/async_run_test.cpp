@@ -124,6 +124,42 @@ TEST_CASE("With a staleness bound of 0 the numbers are those of a synchronous ru
   }
 }
 
+TEST_CASE("Running statistics ride on pushes") {
+  const test::DeckRun deck(R"(
+[model]
+name = resnet
+blocks = 1
+height = 5
+width = 4
+channels = 2
+filters = 3
+stem = small
+classes = 4
+[data]
+source = random
+random_tokens = 60
+batch = 6
+validation_fraction = 0.2
+[train]
+steps = 6
+dtype = f64
+[eval]
+every = 3
+[layout]
+rules = batch:batch
+)");
+  const std::vector<const char*> keys{"loss", "grad_norm", "validation_loss"};
+  deck.train("sync", "batch:1");
+  deck.train_async("async", 4, "batch:2", {"--replicate.servers=2"});
+  for (const char* key : keys) CHECK(deck.difference("sync", "async", key) < 1e-9);
+  // Groups that share a batch have statistics each of its own part of it, and move the running ones
+  // by their mean.
+  deck.train("apart", "batch:1", {"--model.norm_groups=2"});
+  deck.train_async("shared", 3, "batch:1", {"--replicate.staleness=0"});
+  for (const char* key : keys) CHECK(deck.difference("apart", "shared", key) < 1e-9);
+  CHECK(deck.difference("sync", "shared", "validation_loss") > 1e-6);
+}
+
 TEST_CASE("A single group has the numbers of a synchronous run whatever the bound") {
   const test::DeckRun deck(kDeck);
   write_text(deck);

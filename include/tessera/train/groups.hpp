@@ -25,6 +25,8 @@ struct Groups {
   std::int64_t shares() const { return share ? workers : 1; }
 };
 
+/// Ranks of one group: replicate.group, or the size of mesh.shape.
+std::int64_t ranks_of_group(const Settings& settings);
 /// UserError if the ranks cannot be cut as [replicate] asks for, or the batch cannot be shared.
 Groups cut_into_groups(const Settings& settings, std::int64_t ranks);
 

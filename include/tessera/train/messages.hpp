@@ -110,6 +110,9 @@ struct Push {
   std::vector<double> numbers = {};  ///< loss, then metrics, as PhaseRunner::names: this share of
                                      ///< the batch's means
 
+  Metrics metrics = {};  ///< of experience, as Feeder::report gives them, when a step ends
+  std::vector<std::pair<std::string, std::int64_t>> counts = {};
+
   std::vector<std::byte> bytes() const;
   static Push from(std::span<const std::byte> bytes);
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,8 @@ class Server {
   bool is_checkpoint_step() const;
   void check_finite(const Gathered& gathered, double loss, double norm);
   void evaluated(int worker, const Evaluated& result);
+  data::Position place(std::int64_t batches) const;
+  void add_counts(std::int64_t worker, StepRecord& record);
   void update_state();
   void save(const RunState& state);
   void close();
@@ -93,8 +96,9 @@ class Server {
   std::int64_t saved_step_ = -1;
   std::int64_t tickets_ = 0;
   std::int64_t evaluated_step_ = 0;
-  std::vector<std::int64_t> runs_;       // of each phase, since the start of training
-  std::vector<Push> pushes_;             // by worker: the last one
+  std::vector<std::int64_t> runs_;  // of each phase, since the start of training
+  std::vector<Push> pushes_;        // by worker: the last one
+  std::map<std::int64_t, std::vector<std::pair<std::string, std::int64_t>>> counts_;  // by worker
   std::vector<Gathered> gathered_;       // by worker; the first one's for all that share
   std::vector<std::int64_t> staleness_;  // how many updates had which
   double last_step_;

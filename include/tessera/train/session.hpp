@@ -23,6 +23,8 @@ struct Session {
   Backend& backend;
   Settings& settings;
   std::ostream& out;  ///< rank 0 prints here
+  /// Groups that live through experience of their own draw it from streams of their own.
+  std::uint64_t stream = 0;
   Compiled compiled;
   data::Corpus corpus;  ///< empty if the model acts
   std::unique_ptr<comm::Collectives> collectives;
@@ -47,6 +49,8 @@ struct Session {
     bool is_per_replica = false;
   };
   std::vector<ResultName> results(const std::string& section) const;
+  /// Of experience: run.seed, mixed with the stream if it is not 0.
+  std::uint64_t experience_seed() const;
   /// Into which the Task cuts a batch, shares of other groups included.
   std::int64_t micro_batches() const { return compiled.task->config().micro_batches; }
   /// Variables that are saved, for reading and writing: all but gradients, or weights and other
@@ -59,7 +63,8 @@ struct Session {
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out);
 /// The same with a Program that `compile` makes.
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out,
-                                      const std::function<Compiled()>& compile);
+                                      const std::function<Compiled()>& compile,
+                                      std::uint64_t stream = 0);
 
 /// Names of the metrics that a section of a Program gives besides the loss.
 std::vector<std::string> metric_names(const program::Program& program, const std::string& section);

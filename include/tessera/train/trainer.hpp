@@ -8,12 +8,11 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/data/corpus.hpp"
-#include "tessera/io/metrics.hpp"
 #include "tessera/io/run_folder.hpp"
 #include "tessera/train/evaluation.hpp"
 #include "tessera/train/observers.hpp"
 #include "tessera/train/phase_runner.hpp"
-#include "tessera/train/progress.hpp"
+#include "tessera/train/run_log.hpp"
 #include "tessera/train/session.hpp"
 #include "tessera/train/state.hpp"
 #include "tessera/train/stops.hpp"
@@ -63,7 +62,6 @@ class Trainer {
   void run_finish();
   Sums reduce();
   void check_finite(const Sums& sums);
-  void keep_lock();
   void save_best();
   void record(const Sums& sums, double seconds);
 
@@ -71,21 +69,18 @@ class Trainer {
   RunState& state_;
   data::DataIdentity data_;
   StopWatch& watch_;
-  io::RunFolder* folder_;  // on rank 0 only
   std::string checkpoints_;
   Feeder& feeder_;
   const data::Batch* batch_ = nullptr;  // the last that was taken
   Status reading_;                      // of this step's batches: the first that failed
   std::int64_t step_targets_ = 0;       // that count in this step's batches
   std::vector<PhaseRunner> phases_;
-  std::optional<io::MetricsFile> metrics_;
-  Progress progress_;
+  RunLog log_;
   Observers observers_;
   std::int64_t first_step_;
   std::int64_t saved_step_ = -1;
   bool saved_evaluation_due_ = false;
   double last_save_ = 0;
-  double last_touch_ = 0;
   std::string saved_file_;
 };
 

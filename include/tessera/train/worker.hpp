@@ -46,7 +46,9 @@ class Worker {
   bool take_weights();
   void work();
   void evaluate();
-  void take_batch();
+  void take_batch(const Stage& stage);
+  void read_batch();
+  StepRecord report_experience(const Stage& stage);
   void compute();
   void push(std::size_t phase);
   void keep_states(std::size_t phase);
@@ -72,7 +74,9 @@ class Worker {
   WorkOrder order_;
   std::map<std::pair<int, int>, std::vector<std::byte>> weights_;  // by server and local rank
   std::unique_ptr<data::Loader> loader_;
-  std::optional<data::Batch> batch_;
+  std::optional<data::Batch> read_;  // the last one from the loader
+  const data::Batch* batch_ = nullptr;
+  double last_step_ = 0;
   /// Tiles of pushed states as they were pulled, by local rank and name.
   std::map<std::pair<int, std::string>, std::vector<std::byte>> states_;
 };
