@@ -63,7 +63,7 @@ class Recipe(unittest.TestCase):
                            (ROOT / "tools/cmake/TesseraDependencies.cmake").read_text(), re.M)
         package = {"Threads": None, "MPI": "mpi", "HDF5": "hdf5", "Boost": "boost",
                    "BLAS": "openblas", "Kokkos": "kokkos", "dnnl": "onednn",
-                   "CUDAToolkit": "kokkos"}  # kokkos+cuda brings it
+                   "JPEG": "libjpeg-turbo", "CUDAToolkit": "kokkos"}  # kokkos+cuda brings it
         depended = {package_of(call[0]) for call in calls("depends_on") if call}
         for name in found:
             if package[name]:
@@ -71,7 +71,8 @@ class Recipe(unittest.TestCase):
 
     def test_debian_packages_cover_the_default_variants(self):
         debian = yaml.safe_load((ROOT / "tools/spack_debian.yaml").read_text())["packages"]
-        for needed in ["cmake", "hdf5", "openblas", "boost", "kokkos", "catch2", "mpich"]:
+        for needed in ["cmake", "hdf5", "openblas", "boost", "kokkos", "catch2", "mpich",
+                       "libjpeg-turbo"]:
             self.assertTrue(debian[needed]["externals"], needed)
 
 
