@@ -100,6 +100,12 @@ std::string format_bytes(double bytes) {
 
 std::string format_count(double count) {
   static const char* const units[] = {"", "k", "M", "B", "T", "P", "E"};
+  constexpr double kFew = 10;  // of which a fraction is worth telling
+  if (std::abs(count) < kFew && count != std::floor(count)) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f", count);
+    return text;
+  }
   return with_unit(count, 1000, units, 7);
 }
 

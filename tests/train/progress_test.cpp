@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "support/catch.hpp"
+#include "tessera/base/text.hpp"
 
 using namespace tessera::train;
 
@@ -24,6 +25,13 @@ StepRecord record_of(std::int64_t step) {
 }
 
 }  // namespace
+
+TEST_CASE("counts and rates are told with the digits that matter") {
+  CHECK(tessera::format_count(2.178) == "2.18");
+  CHECK(tessera::format_count(9) == "9");
+  CHECK(tessera::format_count(32.4) == "32");
+  CHECK(tessera::format_count(132000) == "132.00 k");
+}
 
 TEST_CASE("A step's metrics end with what depends on time") {
   CHECK(
