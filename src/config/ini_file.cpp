@@ -18,6 +18,7 @@ constexpr char kHash = '\x01';
 
 /// The line without its comment: `#` at its start or behind a blank, outside quotes.
 std::string without_comment(const std::string& line) {
+  if (trim(line).starts_with('#')) return "";
   const auto equals = line.find('=');
   const auto first =
       equals == std::string::npos ? equals : line.find_first_not_of(" \t", equals + 1);

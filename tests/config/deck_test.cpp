@@ -31,7 +31,8 @@ std::string parse_error(const std::string& text) {
 
 TEST_CASE("Sections, blanks and comments") {
   const Deck deck = Deck::parse(
-      "# head\n[data]\npath=a#b # and a comment\n  length =  12\n\n[sample]\nprompt = \" # "
+      "# head\n  # --a.b=\"c d\" in a comment\n[data]\npath=a#b # and a comment\n  length =  "
+      "12\n\n[sample]\nprompt = \" # "
       "\\\"x\\n\" # c\n"
       "empty =\nrules = batch:batch, vocab:model\nonly = # nothing\nopen = \"half # c\n",
       "d.ini");

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A job whose time limit is too short is signalled, saves, is requeued, resumes, and ends with the
-metrics of a run that nobody disturbed. On a real Slurm, started on this machine for the test."""
+metrics of a run that nobody disturbed; and so does one of which a rank is killed. On a real Slurm,
+started on this machine for the test."""
 
 import contextlib
 import json
 import os
 import pathlib
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 
 import cluster as slurm
 
@@ -55,6 +59,31 @@ def disturbed(cluster, folder, steps):
     return (folder / "job.log").read_text(), ended
 
 
+def killed(cluster, folder):
+    """A job of which one rank is killed behind a checkpoint goes on from there, each step once."""
+    steps, every = 6 * PROBE_STEPS, PROBE_STEPS
+    job = cluster.submit(f"--ntasks-per-node={RANKS}", "--output=job.log",
+                         ROOT / "jobs/train_cpu.sbatch", DECK, f"--run.dir={folder / 'run'}",
+                         f"--train.steps={steps}", f"--checkpoint.every={every}", cwd=folder,
+                         environment={"TESSERA": TESSERA, "SRUN_MPI": "pmi2"})
+    checkpoints = folder / "run" / "checkpoints"
+    end = time.monotonic() + 120
+    while not list(checkpoints.glob("step_*.h5")):
+        assert time.monotonic() < end, (folder / "job.log").read_text()
+        time.sleep(0.1)
+    ranks = subprocess.run(["pgrep", "-f", f"train {DECK} --run.dir={folder / 'run'}"],
+                           capture_output=True, text=True, check=True).stdout.split()
+    victims = [rank for rank in ranks
+               if pathlib.Path(f"/proc/{rank}/exe").resolve() == pathlib.Path(TESSERA).resolve()]
+    assert len(victims) == RANKS, victims
+    os.kill(int(victims[-1]), signal.SIGKILL)
+    ended = cluster.wait(job, {"COMPLETED"}, seconds=300)
+    log = (folder / "job.log").read_text()
+    assert ended["Restarts"] == "1" and "Requeueing job" in log, log
+    done = [line["step"] for line in metrics(folder / "run") if "grad_norm" in line]
+    assert done == list(range(1, steps + 1)), "steps are missing or there twice"
+
+
 def check(reference, resumed, log, ended, steps):
     assert ended["ExitCode"] == "0:0", ended["ExitCode"]
     assert int(ended["Restarts"]) >= 1, "the job was never requeued"
@@ -68,7 +97,7 @@ def check(reference, resumed, log, ended, steps):
 def main():
     with tempfile.TemporaryDirectory(prefix="tessera_slurm_") as name, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
-        for part in ["slurm", "job"]:
+        for part in ["slurm", "job", "killed"]:
             (folder / part).mkdir()
         try:
             cluster = stack.enter_context(slurm.Cluster(folder / "slurm", cores=RANKS))
@@ -76,6 +105,8 @@ def main():
             print(f"SKIPPED: Slurm does not start on this machine: {why}")
             return 77
         train(cluster, folder / "probe", PROBE_STEPS)
+        killed(cluster, folder / "killed")
+        print("a job of which a rank was killed went on", flush=True)
         lines = (folder / "probe" / "metrics.jsonl").read_text().splitlines()
         timed = [step["step_s"] for step in map(json.loads, lines) if "step_s" in step]
         per_step = statistics.mean(timed[PROBE_STEPS // 10:])
