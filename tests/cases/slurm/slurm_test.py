@@ -61,7 +61,7 @@ def disturbed(cluster, folder, steps):
 
 def killed(cluster, folder):
     """A job of which one rank is killed behind a checkpoint goes on from there, each step once."""
-    steps, every = 6 * PROBE_STEPS, PROBE_STEPS
+    steps, every = 3 * PROBE_STEPS, PROBE_STEPS // 2
     job = cluster.submit(f"--ntasks-per-node={RANKS}", "--output=job.log",
                          ROOT / "jobs/train_cpu.sbatch", DECK, f"--run.dir={folder / 'run'}",
                          f"--train.steps={steps}", f"--checkpoint.every={every}", cwd=folder,
@@ -79,7 +79,8 @@ def killed(cluster, folder):
     os.kill(int(victims[-1]), signal.SIGKILL)
     ended = cluster.wait(job, {"COMPLETED"}, seconds=300)
     log = (folder / "job.log").read_text()
-    assert ended["Restarts"] == "1" and "Requeueing job" in log, log
+    # A busy machine may run into the time limit, too.
+    assert int(ended["Restarts"]) >= 1 and "Killed" in log and "Requeueing job" in log, log
     done = [line["step"] for line in metrics(folder / "run") if "grad_norm" in line]
     assert done == list(range(1, steps + 1)), "steps are missing or there twice"
 
