@@ -106,13 +106,14 @@ ExitCode run_sample(Backend& backend, Settings& settings, const std::string& fil
   if (settings.sample.length == 0) settings.sample.length = kDefaultLength;
   if (settings.sample.count == 0) settings.sample.count = kDefaultCount;
   const auto session = open_session(backend, settings, out);
+  const bool draws = can_draw(*session);
+  const auto prompts = draws ? std::vector<std::string>() : prompts_of(*session);
   session->executor->initialize(static_cast<std::uint64_t>(settings.run.seed));
   const std::string loaded = load_for_use(*session, weights_of(settings, file));
-  if (can_draw(*session)) {
+  if (draws) {
     session->say(draw_samples(*session, io::Checkpoint(loaded).step()));
     return kDone;
   }
-  const auto prompts = prompts_of(*session);
   const auto result = sample(*session, prompts);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     if (prompts.size() > 1) session->say(concat("prompt ", i + 1, ":"));
