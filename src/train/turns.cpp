@@ -175,6 +175,10 @@ Turns::Action Turns::next() {
   }
   if (is_end()) {
     if (evaluating && !is_stopped()) return {};
+    // Nobody is let go before all have come or are lost: who goes must know whether MPI's end would
+    // wait for a rank that is no more.
+    const auto has_come = [](const Worker& it) { return !it.alive || it.asking || it.told; };
+    if (!std::ranges::all_of(workers_, has_come)) return {};
     Grant end;
     end.stop = true;
     for (int w = 0; w < config_.workers; ++w)

@@ -207,6 +207,21 @@ TEST_CASE("an evaluation is one worker's, and nothing ends before it") {
   CHECK(turns.is_over());
 }
 
+TEST_CASE("nobody is let go before all have come or are lost") {
+  Turns turns = make(3, -1, 10);
+  for (int worker : {0, 1, 2}) turns.ask(worker);
+  for (int worker : {0, 1, 2}) granted(turns, worker);
+  turns.stop(true);
+  for (int worker : {0, 1}) CHECK(turns.push(worker, 0));
+  for (int worker : {0, 1}) turns.ask(worker);
+  CHECK(turns.next().kind == Kind::none);
+  for (int worker : {0, 1}) turns.heard(worker, 20);
+  CHECK(turns.lose_silent(20) == std::vector<int>{2});
+  CHECK(turns.ever_lost());
+  for (int worker : {0, 1}) CHECK(granted(turns, worker).stop);
+  CHECK(turns.is_over());
+}
+
 TEST_CASE("a push that some server never got is not applied, and its worker goes on") {
   Turns turns = make(2, -1, 10);
   turns.ask(0);

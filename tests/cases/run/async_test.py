@@ -9,7 +9,8 @@ import time
 
 import runs
 
-ASYNC = ["--replicate.mode=async"]
+# Few lines: nobody reads what is printed before the end, and a full pipe would stop the run.
+ASYNC = ["--replicate.mode=async", "--run.log_seconds=1000"]
 
 
 def rank_of(pid):
