@@ -111,7 +111,7 @@ Server::Command Server::decide() {
   if (!turns_.is_over()) return command;
   command.kind = Command::Kind::end;
   command.code = exit_code_;
-  command.lost_workers = turns_.ever_lost();
+  command.lost_workers = turns_.misses_workers();
   return command;
 }
 
@@ -202,7 +202,7 @@ Server::Command Server::grant(int worker, const Turns::Grant& granted) {
   order.grant = granted;
   order.ticket = ++tickets_;
   order.exit_code = exit_code_;
-  order.lost_workers = turns_.ever_lost();
+  order.lost_workers = turns_.misses_workers();
   const std::int64_t since = turns_.version() - state_.first_step * stages.pushes();
   const std::int64_t batch = groups_.share
                                  ? stages.batch_of(since)

@@ -61,9 +61,12 @@ std::vector<int> Turns::lose_silent(double now) {
     it.alive = false;
     it.asking = it.evaluating = false;
     lost.push_back(w);
-    ever_lost_ = true;
   }
   return lost;
+}
+
+bool Turns::misses_workers() const {
+  return std::ranges::any_of(workers_, [](const Worker& it) { return !it.alive && !it.told; });
 }
 
 void Turns::forgive(double now) {

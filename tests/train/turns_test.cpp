@@ -217,9 +217,13 @@ TEST_CASE("nobody is let go before all have come or are lost") {
   CHECK(turns.next().kind == Kind::none);
   for (int worker : {0, 1}) turns.heard(worker, 20);
   CHECK(turns.lose_silent(20) == std::vector<int>{2});
-  CHECK(turns.ever_lost());
   for (int worker : {0, 1}) CHECK(granted(turns, worker).stop);
   CHECK(turns.is_over());
+  // Who was told goes silent and is no loss.
+  CHECK(turns.lose_silent(60).size() == 2);
+  CHECK(turns.misses_workers());
+  turns.heard(2, 60);
+  CHECK_FALSE(turns.misses_workers());
 }
 
 TEST_CASE("a push that some server never got is not applied, and its worker goes on") {

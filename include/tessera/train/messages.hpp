@@ -99,7 +99,7 @@ struct WorkOrder {
   std::int64_t step = 1;    ///< for random draws: differs between workers
   data::Position batch;
   int exit_code = 0;          ///< of a worker that is told to stop
-  bool lost_workers = false;  ///< others were lost before
+  bool lost_workers = false;  ///< some do not come to the end
 };
 
 /// What came of it, besides gradients.

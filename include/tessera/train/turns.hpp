@@ -39,7 +39,8 @@ class Turns {
   const std::vector<std::int64_t>& applied() const { return applied_; }
   bool is_lost(int worker) const { return !at(worker).alive; }
   int alive() const;
-  bool ever_lost() const { return ever_lost_; }
+  /// Some worker is lost, and was not told before that it is over.
+  bool misses_workers() const;
 
   // What comes in.
 
@@ -134,7 +135,6 @@ class Turns {
   bool evaluation_due_ = false;
   bool stopping_ = false;
   bool at_once_ = false;
-  bool ever_lost_ = false;
 };
 
 }  // namespace tessera::train
