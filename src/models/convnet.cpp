@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "models/labelled_images.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/nn/conv.hpp"
 #include "tessera/nn/layers.hpp"
@@ -40,12 +41,10 @@ void ConvNet::validate() const {
 }
 
 std::vector<replicate::InputSpec> ConvNet::inputs(std::int64_t rows, std::int64_t) const {
-  const Dim batch{"batch", rows};
-  const Shape image{
-      batch, {"height", config_.height}, {"width", config_.width}, {"channels", config_.channels}};
-  return {{"image", {image, DType::f32}},
-          {"label", {Shape{batch}, DType::i32}, config_.classes},
-          {"weights", {Shape{batch}, DType::f32}}};
+  return labelled_images(rows, {.height = config_.height,
+                                .width = config_.width,
+                                .channels = config_.channels,
+                                .classes = config_.classes});
 }
 
 Tensor ConvNet::logits_of(Tensor image, const replicate::Batch& batch) const {

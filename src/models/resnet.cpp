@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "models/labelled_images.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/number.hpp"
 #include "tessera/base/text.hpp"
@@ -104,12 +105,10 @@ void ResNet::validate() const {
 }
 
 std::vector<replicate::InputSpec> ResNet::inputs(std::int64_t rows, std::int64_t) const {
-  const Dim batch{"batch", rows};
-  const Shape image{
-      batch, {"height", config_.height}, {"width", config_.width}, {"channels", config_.channels}};
-  return {{"image", {image, DType::f32}},
-          {"label", {Shape{batch}, DType::i32}, config_.classes},
-          {"weights", {Shape{batch}, DType::f32}}};
+  return labelled_images(rows, {.height = config_.height,
+                                .width = config_.width,
+                                .channels = config_.channels,
+                                .classes = config_.classes});
 }
 
 Tensor ResNet::norm(Tensor x, const std::string& channels, const std::string& name,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/models/sngan.hpp"
 
+#include "models/labelled_images.hpp"
 #include "models/sngan_nets.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/nn/discriminator.hpp"
@@ -126,12 +127,10 @@ void Sngan::validate() const {
 }
 
 std::vector<replicate::InputSpec> Sngan::inputs(std::int64_t rows, std::int64_t) const {
-  const Dim batch{"batch", rows};
-  const Shape image{
-      batch, {"height", config_.side()}, {"width", config_.side()}, {"channels", config_.channels}};
-  return {{"image", {image, DType::f32}},
-          {"label", {Shape{batch}, DType::i32}, config_.classes},
-          {"weights", {Shape{batch}, DType::f32}}};
+  return labelled_images(rows, {.height = config_.side(),
+                                .width = config_.side(),
+                                .channels = config_.channels,
+                                .classes = config_.classes});
 }
 
 std::vector<replicate::Phase> Sngan::phases() const {

@@ -2,49 +2,14 @@
 // Agents that learn asynchronously: each group lives through experience of its own.
 #include <algorithm>
 
+#include "train/agent_deck.hpp"
 #include "train/deck_run.hpp"
 
 using namespace tessera;
 
-namespace {
-
-const char* const kDeck = R"(
-[model]
-name = d4pg
-hidden = 12
-layers = 2
-atoms = 11
-v_max = 20
-policy_lr = 0.002
-target_period = 3
-[env]
-name = pendulum
-count = 5
-steps_per_update = 2
-warmup = 60
-replay = 200
-priority_exponent = 0.6
-n_step = 3
-[data]
-batch = 12
-[optim]
-lr = 0.004
-clip_norm = 5
-[train]
-steps = 20
-dtype = f64
-[eval]
-every = 10
-episodes = 3
-[layout]
-rules = batch:batch, environment:batch, hidden:model, atom:model
-)";
-
-}  // namespace
-
 TEST_CASE(
     "A single group's agent lives as in a synchronous run, its target networks on the servers") {
-  const test::DeckRun deck(kDeck);
+  const test::DeckRun deck(test::kAgentDeck);
   deck.train("sync", "batch:2,model:1");
   deck.train_async("async", 4, "batch:2,model:1", {"--replicate.servers=2"});
   for (const char* key : {"loss", "grad_norm", "critic/loss", "policy/loss", "transitions",
@@ -55,7 +20,7 @@ TEST_CASE(
 }
 
 TEST_CASE("Groups of agents add up their steps, and see different things") {
-  const test::DeckRun deck(kDeck);
+  const test::DeckRun deck(test::kAgentDeck);
   deck.train_async("two", 3, "batch:1,model:1", {"--replicate.staleness=1"});
   const auto losses = deck.values("two", "critic/loss"), groups = deck.values("two", "group");
   REQUIRE(losses.size() == 20);

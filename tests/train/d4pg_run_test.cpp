@@ -4,43 +4,12 @@
 #include <cmath>
 
 #include "tessera/train/phase_runner.hpp"
+#include "train/agent_deck.hpp"
 #include "train/deck_run.hpp"
 
 using namespace tessera;
 
 namespace {
-
-const char* const kDeck = R"(
-[model]
-name = d4pg
-hidden = 12
-layers = 2
-atoms = 11
-v_max = 20
-policy_lr = 0.002
-target_period = 3
-[env]
-name = pendulum
-count = 5
-steps_per_update = 2
-warmup = 60
-replay = 200
-priority_exponent = 0.6
-n_step = 3
-[data]
-batch = 12
-[optim]
-lr = 0.004
-clip_norm = 5
-[train]
-steps = 20
-dtype = f64
-[eval]
-every = 10
-episodes = 3
-[layout]
-rules = batch:batch, environment:batch, hidden:model, atom:model
-)";
 
 const std::vector<const char*> kNumbers{"loss",
                                         "grad_norm",
@@ -55,7 +24,7 @@ const std::vector<const char*> kNumbers{"loss",
 }  // namespace
 
 TEST_CASE("An agent lives and learns alike on every mesh, whatever the replicas of its batch") {
-  const test::DeckRun deck(kDeck);
+  const test::DeckRun deck(test::kAgentDeck);
   const std::string text = deck.train("one", "batch:1,model:1");
   CHECK(text.find("pendulum, 5 environments with 3 numbers to see") != std::string::npos);
   CHECK(text.find("step 20  validation reward ") != std::string::npos);
@@ -74,7 +43,7 @@ TEST_CASE("An agent lives and learns alike on every mesh, whatever the replicas 
 }
 
 TEST_CASE("An agent goes on from a checkpoint with replay and environments as they were") {
-  const test::DeckRun deck(kDeck);
+  const test::DeckRun deck(test::kAgentDeck);
   for (const char* mesh : {"batch:1,model:1", "batch:2,model:2"}) {
     INFO(mesh);
     deck.train("whole", mesh);
@@ -91,7 +60,7 @@ TEST_CASE("An agent goes on from a checkpoint with replay and environments as th
 }
 
 TEST_CASE("What a critic was wrong about is drawn more often") {
-  const test::DeckRun deck(kDeck);
+  const test::DeckRun deck(test::kAgentDeck);
   const auto settings = deck.settings("open", "batch:2,model:1");
   std::ostringstream out;
   const auto backend = train::simulated_backend(2);
@@ -124,7 +93,7 @@ TEST_CASE("What a critic was wrong about is drawn more often") {
 }
 
 TEST_CASE("Keys of an agent are checked") {
-  const test::DeckRun deck(kDeck);
+  const test::DeckRun deck(test::kAgentDeck);
   CHECK_THROWS_WITH(deck.settings("bad", "batch:1,model:1", {"--env.name=pendulun"}),
                     Catch::Contains("env.name") && Catch::Contains("pendulum"));
   CHECK_THROWS_WITH(deck.settings("bad", "batch:1,model:1", {"--env.warmup=14"}),
