@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Asynchronous training over MPI goes on without a rank that is killed, as far as MPICH lets it: its
-launcher and its own waits do not always outlive a lost rank, so this runs with the long tests."""
+"""Asynchronous training over MPI goes on without a rank that is killed."""
 
 import os
 import signal
@@ -8,6 +7,9 @@ import subprocess
 
 import runs
 from async_test import ASYNC, counts, lines, process_of
+
+# UCX ends a process that is reading the memory of one on the same node when that is killed.
+os.environ.setdefault("UCX_TLS", "^cma")
 
 
 def test_the_others_end_when_a_worker_is_killed():
