@@ -82,7 +82,7 @@ void Server::end_step(Gathered& gathered, std::int64_t worker) {
   StepRecord record;
   record.step = state_.step;
   record.epoch = pushes_[static_cast<std::size_t>(worker)].epoch;
-  record.lr = optim::learning_rate(settings.optim, state_.step);
+  record.lr = optim::learning_rate(phases.front().optim, state_.step);
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const auto& numbers = gathered.numbers[p];
     if (numbers.empty()) continue;  // pushed before this run began

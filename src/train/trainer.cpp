@@ -145,7 +145,7 @@ void Trainer::record(const Sums& sums, double seconds) {
   record.epoch = batch_->at.epoch;
   record.loss = sums.loss;
   record.grad_norm = sums.grad_norm;
-  record.lr = optim::learning_rate(session_.settings.optim, state_.step);
+  record.lr = optim::learning_rate(session_.compiled.task->phases().front().optim, state_.step);
   record.metrics = sums.metrics;
   record.results = sums.results;
   record.unit = feeder_.unit();

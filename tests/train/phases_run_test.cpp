@@ -23,7 +23,7 @@ batch = 4
 [optim]
 name = sgd
 momentum = 0
-lr = 0.1
+lr = 0.05
 [train]
 steps = 6
 dtype = f64
@@ -44,11 +44,11 @@ class Pair final : public replicate::Model {
     return {{"x", {batch, DType::f32}}, {"weights", {batch, DType::f32}}};
   }
   std::vector<replicate::Phase> phases() const override {
-    return {{.name = "critic", .weights = {"a"}, .runs = 2},
-            {.name = "actor",
-             .weights = {"b*"},
-             .fresh_batch = false,
-             .adjust = [](optim::OptimConfig& optim) { optim.lr *= 0.5; }}};
+    return {{.name = "critic",
+             .weights = {"a"},
+             .runs = 2,
+             .adjust = [](optim::OptimConfig& optim) { optim.lr *= 2; }},
+            {.name = "actor", .weights = {"b*"}, .fresh_batch = false}};
   }
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {
     const Tensor x = ops::cast(batch["x"], batch.dtype);
@@ -129,5 +129,6 @@ TEST_CASE("Updates of a step follow one another, each with its own weights, opti
     CHECK(critic[step] == Approx(losses.critic[step]).epsilon(1e-12));
     CHECK(actor[step] == Approx(losses.actor[step]).epsilon(1e-12));
   }
+  CHECK(deck.values("run", "lr") == std::vector<double>(6, 0.1));  // the first update's
   CHECK(deck.values("run", "samples").back() == 6 * 2 * 4);
 }
