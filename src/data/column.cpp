@@ -16,7 +16,7 @@ constexpr std::int64_t kReadAtOnce = 16384;
 std::string dims_text(const std::vector<std::int64_t>& dims) {
   std::vector<std::string> texts;
   for (const std::int64_t dim : dims) texts.push_back(std::to_string(dim));
-  return "[" + join(texts, ", ") + "]";
+  return std::string("[").append(join(texts, ", ")).append("]");
 }
 
 /// Whether a dataset's dims behind the samples can be a field's.

@@ -89,7 +89,7 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view text) const {
     return ids;
   }
   const std::string whole =
-      leading_blank_ && !text.empty() ? " " + std::string(text) : std::string(text);
+      leading_blank_ && !text.empty() ? std::string(" ").append(text) : std::string(text);
   return scores_.empty() ? longest_first(whole) : likeliest(whole);
 }
 

@@ -28,6 +28,10 @@ std::uint8_t register_number(std::int64_t value) {
   return static_cast<std::uint8_t>(value);
 }
 
+std::string numbered(const char* name, std::int64_t number) {
+  return std::string(name).append(std::to_string(number));
+}
+
 void read_code(const Attributes& attributes, PointPlan& plan) {
   const std::vector<std::int64_t>& code = attributes.integers("code");
   const auto length = static_cast<std::int64_t>(code.size());
@@ -51,7 +55,7 @@ void read_code(const Attributes& attributes, PointPlan& plan) {
     }
     TESSERA_CHECK(word[2] >= 0 && word[2] < kMaxPointConstants, "pointwise: constant ", word[2]);
     instruction.a = static_cast<std::uint8_t>(word[2]);
-    plan.constant[word[2]] = attributes.real("c" + std::to_string(word[2]));
+    plan.constant[word[2]] = attributes.real(numbered("c", word[2]));
   }
 }
 
@@ -78,7 +82,7 @@ void check_registers(const PointPlan& plan) {
 void map_input(const Call& call, int i, std::int64_t (&strides)[kMaxRank]) {
   const Tile& input = call.inputs[i];
   const Tile& shape = call.outputs[0];
-  const std::vector<std::int64_t>& map = call.attributes.integers("map" + std::to_string(i));
+  const std::vector<std::int64_t>& map = call.attributes.integers(numbered("map", i));
   TESSERA_CHECK(static_cast<int>(map.size()) == shape.rank, "pointwise: map", i, " has ",
                 map.size(), " dims, the output ", shape.rank);
   std::int64_t own[kMaxRank];
