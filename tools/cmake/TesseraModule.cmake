@@ -29,8 +29,8 @@ endif()
 set(TESSERA_STANDARD_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <limits>
     <map> <memory> <numeric> <optional> <set> <span> <string> <string_view> <utility> <vector>)
 function(tessera_precompile target kind)
-  if(NOT TESSERA_PCH)
-    return()
+  if(NOT TESSERA_PCH OR (kind STREQUAL "device" AND "CUDA" IN_LIST Kokkos_DEVICES))
+    return()  # nvcc reads none
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # For ccache, which else doesn't see that a source includes precompiled headers.
