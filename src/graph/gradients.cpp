@@ -9,12 +9,20 @@ SumFunction sum_function = nullptr;
 OnesFunction ones_function = nullptr;
 DifferenceFunction difference_function = nullptr;
 
-/// Nodes through which a target reaches the loss: only these are walked.
-std::vector<bool> nodes_on_path(const Graph& graph, int loss, const std::vector<Tensor>& targets) {
+/// An output from which a walk starts, and its gradient.
+struct Seed {
+  Tensor output;
+  Tensor gradient;
+};
+
+/// Nodes from `first` on through which a target reaches an output: only these are walked.
+std::vector<bool> nodes_on_path(const Graph& graph, std::size_t first,
+                                const std::vector<Seed>& seeds,
+                                const std::vector<Tensor>& targets) {
   std::vector<bool> reached(static_cast<std::size_t>(graph.tensor_count()));
   for (const auto& target : targets) reached[static_cast<std::size_t>(target.id())] = true;
   std::vector<bool> on_path(graph.nodes().size());
-  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+  for (std::size_t n = first; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
     for (int input : node.inputs)
       on_path[n] = on_path[n] || reached[static_cast<std::size_t>(input)];
@@ -22,8 +30,8 @@ std::vector<bool> nodes_on_path(const Graph& graph, int loss, const std::vector<
       for (int output : node.outputs) reached[static_cast<std::size_t>(output)] = true;
   }
   std::vector<bool> needed(static_cast<std::size_t>(graph.tensor_count()));
-  needed[static_cast<std::size_t>(loss)] = true;
-  for (std::size_t n = graph.nodes().size(); n-- > 0;) {
+  for (const auto& seed : seeds) needed[static_cast<std::size_t>(seed.output.id())] = true;
+  for (std::size_t n = graph.nodes().size(); n-- > first;) {
     const Node& node = graph.nodes()[n];
     bool used = false;
     for (int output : node.outputs) used = used || needed[static_cast<std::size_t>(output)];
@@ -92,6 +100,80 @@ class Replay {
   std::vector<int> now_;  // by tensor of the forward pass
 };
 
+/// The walk back over the nodes from `first` on.
+class Walk {
+ public:
+  Walk(Graph& graph, std::size_t first, const std::vector<Seed>& seeds,
+       const std::vector<Tensor>& targets)
+      : graph_(graph),
+        first_(first),
+        on_path_(nodes_on_path(graph, first, seeds, targets)),
+        pieces_(static_cast<std::size_t>(graph.tensor_count())),
+        custom_done_(graph.custom_gradients().size()) {
+    for (const auto& seed : seeds) pieces_of(seed.output.id()).push_back(seed.gradient);
+  }
+
+  /// With `replay`, what is computed again is used in place of what the forward pass had.
+  void run(Replay* replay) {
+    for (std::size_t n = on_path_.size(); n-- > first_;)
+      if (on_path_[n]) step(Node(graph_.nodes()[n]), replay);  // a copy: the list grows
+  }
+  /// The sum of all gradients that have come to a tensor; empty if none has.
+  Tensor total(int id) {
+    auto& list = pieces_of(id);
+    if (list.size() > 1) list = {sum_function(graph_, list)};
+    return list.empty() ? Tensor() : list[0];
+  }
+
+ private:
+  std::vector<Tensor>& pieces_of(int id) { return pieces_[static_cast<std::size_t>(id)]; }
+  void step(const Node& node, Replay* replay);
+
+  Graph& graph_;
+  std::size_t first_;
+  std::vector<bool> on_path_;
+  std::vector<std::vector<Tensor>> pieces_;  // by tensor
+  std::vector<bool> custom_done_;
+};
+
+void Walk::step(const Node& node, Replay* replay) {
+  CustomGradient custom;
+  if (node.custom >= 0) {
+    // The group's last node comes first; all that reads its outputs has been walked.
+    if (custom_done_[static_cast<std::size_t>(node.custom)]) return;
+    custom_done_[static_cast<std::size_t>(node.custom)] = true;
+    custom = graph_.custom_gradients()[static_cast<std::size_t>(node.custom)];
+  }
+  const auto& input_ids = custom.function ? custom.inputs : node.inputs;
+  const auto& output_ids = custom.function ? custom.outputs : node.outputs;
+  std::vector<Tensor> inputs, outputs, output_gradients;
+  bool any = false;
+  for (int id : output_ids) {
+    output_gradients.push_back(total(id));
+    any = any || output_gradients.back();
+  }
+  if (!any) return;
+  if (replay != nullptr) replay->enter(node);
+  const auto now = [&](int id) {
+    return replay != nullptr ? replay->tensor(id) : Tensor(&graph_, id);
+  };
+  for (int id : input_ids) inputs.push_back(now(id));
+  for (int id : output_ids) outputs.push_back(now(id));
+  const Graph::Scope inner(graph_, node.name);
+  const auto input_gradients = custom.function
+                                   ? custom.function(inputs, outputs, output_gradients)
+                                   : node.operation->gradient(inputs, outputs, output_gradients);
+  TESSERA_CHECK(input_gradients.size() == inputs.size(), node.name, ": gradient gives ",
+                input_gradients.size(), " tensors for ", inputs.size(), " inputs");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!input_gradients[i]) continue;
+    TESSERA_CHECK(input_gradients[i].shape() == inputs[i].shape(), node.name,
+                  ": gradient of input ", i, " is ", input_gradients[i].shape().to_string(),
+                  ", the input ", inputs[i].shape().to_string());
+    pieces_of(input_ids[i]).push_back(input_gradients[i]);
+  }
+}
+
 }  // namespace
 
 Graph::Halves Graph::reversible(Halves x, const std::function<Tensor(Tensor)>& f,
@@ -134,56 +216,27 @@ std::vector<Tensor> gradients(Tensor loss, const std::vector<Tensor>& targets) {
                 loss.shape().to_string(), ": only of a scalar");
   TESSERA_CHECK(sum_function && ones_function, "gradients before ops::install");
   Graph& graph = loss.graph();
-  const auto on_path = nodes_on_path(graph, loss.id(), targets);
-  std::vector<std::vector<Tensor>> pieces(static_cast<std::size_t>(graph.tensor_count()));
   const Graph::Scope scope(graph, "gradient");
-  pieces[static_cast<std::size_t>(loss.id())] = {ones_function(graph, loss.spec())};
-
-  const auto total = [&](int id) -> Tensor {
-    auto& list = pieces[static_cast<std::size_t>(id)];
-    if (list.size() > 1) list = {sum_function(graph, list)};
-    return list.empty() ? Tensor() : list[0];
-  };
   Replay replay(graph);
-  std::vector<bool> custom_done(graph.custom_gradients().size());
-  for (std::size_t n = on_path.size(); n-- > 0;) {
-    if (!on_path[n]) continue;
-    const Node node = graph.nodes()[n];  // a copy: gradient operations are appended below
-    CustomGradient custom;
-    if (node.custom >= 0) {
-      // The group's last node comes first; all that reads its outputs has been walked.
-      if (custom_done[static_cast<std::size_t>(node.custom)]) continue;
-      custom_done[static_cast<std::size_t>(node.custom)] = true;
-      custom = graph.custom_gradients()[static_cast<std::size_t>(node.custom)];
-    }
-    const auto& input_ids = custom.function ? custom.inputs : node.inputs;
-    const auto& output_ids = custom.function ? custom.outputs : node.outputs;
-    std::vector<Tensor> inputs, outputs, output_gradients;
-    bool any = false;
-    for (int id : output_ids) {
-      output_gradients.push_back(total(id));
-      any = any || output_gradients.back();
-    }
-    if (!any) continue;
-    replay.enter(node);
-    for (int id : input_ids) inputs.push_back(replay.tensor(id));
-    for (int id : output_ids) outputs.push_back(replay.tensor(id));
-    const Graph::Scope inner(graph, node.name);
-    const auto input_gradients = custom.function
-                                     ? custom.function(inputs, outputs, output_gradients)
-                                     : node.operation->gradient(inputs, outputs, output_gradients);
-    TESSERA_CHECK(input_gradients.size() == inputs.size(), node.name, ": gradient gives ",
-                  input_gradients.size(), " tensors for ", inputs.size(), " inputs");
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!input_gradients[i]) continue;
-      TESSERA_CHECK(input_gradients[i].shape() == inputs[i].shape(), node.name,
-                    ": gradient of input ", i, " is ", input_gradients[i].shape().to_string(),
-                    ", the input ", inputs[i].shape().to_string());
-      pieces[static_cast<std::size_t>(input_ids[i])].push_back(input_gradients[i]);
-    }
-  }
+  Walk walk(graph, 0, {{loss, ones_function(graph, loss.spec())}}, targets);
+  walk.run(&replay);
   std::vector<Tensor> result;
-  for (const auto& target : targets) result.push_back(total(target.id()));
+  for (const auto& target : targets) result.push_back(walk.total(target.id()));
+  return result;
+}
+
+std::vector<Tensor> pull_back(Graph& graph, std::size_t first, const std::vector<Tensor>& outputs,
+                              const std::vector<Tensor>& output_gradients,
+                              const std::vector<Tensor>& targets) {
+  TESSERA_CHECK(outputs.size() == output_gradients.size(), "pull_back: ", outputs.size(),
+                " outputs and ", output_gradients.size(), " gradients");
+  std::vector<Seed> seeds;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    seeds.push_back({outputs[i], output_gradients[i]});
+  Walk walk(graph, first, seeds, targets);
+  walk.run(nullptr);
+  std::vector<Tensor> result;
+  for (const auto& target : targets) result.push_back(walk.total(target.id()));
   return result;
 }
 

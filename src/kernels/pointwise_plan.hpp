@@ -10,8 +10,8 @@
 namespace tessera::kernels {
 
 inline constexpr int kMaxPointRank = 8;
-inline constexpr int kMaxPointInstructions = 160;
-inline constexpr int kMaxPointConstants = 64;
+inline constexpr int kMaxPointInstructions = program::kMaxInstructions;
+inline constexpr int kMaxPointConstants = program::kMaxConstants;
 
 /// Element types as numbers (the order of tessera::DType).
 inline constexpr int kElementF32 = 0;

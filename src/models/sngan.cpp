@@ -106,6 +106,11 @@ void Sngan::describe(config::Schema& schema) {
            "updates of the discriminator in each step, before the generator's")
       .range(1, 1000);
   schema
+      .add("model.gradient_penalty", config_.gradient_penalty,
+           "factor of (|slope of the score| - 1)^2 at random points between real and generated "
+           "pictures in the discriminator's loss (WGAN-GP has 10); 0: none")
+      .range(0, 1e6);
+  schema
       .add("model.norm_groups", config_.norm_groups,
            "the generator's batch norm has statistics of each of so many equal parts of the "
            "(micro-)batch: 1: of all of it; as many as data-parallel ranks: per replica; between: "
@@ -163,7 +168,24 @@ Tensor Sngan::discriminator_loss(Graph& graph, const replicate::Batch& batch) co
   const Tensor high = part_of(scores, 0), low = part_of(scores, 1);
   replicate::add_metric(graph, "real_score", nn::weighted_sum(high, batch["weights"]));
   replicate::add_metric(graph, "generated_score", nn::weighted_sum(low, batch["weights"]));
-  return nn::weighted_sum(ops::add(nn::hinge(high, true), nn::hinge(low, false)), batch["weights"]);
+  Tensor loss = ops::add(nn::hinge(high, true), nn::hinge(low, false));
+  if (config_.gradient_penalty > 0)
+    loss = ops::add(loss, ops::multiply(penalty(real, ops::stop_gradient(generated), batch),
+                                        config_.gradient_penalty));
+  return nn::weighted_sum(loss, batch["weights"]);
+}
+
+Tensor Sngan::penalty(Tensor real, Tensor generated, const replicate::Batch& batch) const {
+  const Tensor share = ops::cast(
+      ops::random_uniform(real.graph(), {{{"batch", batch.rows}}, DType::f32}, 0, 1,
+                          {.seed = batch.seed, .name = "between", .batch_total = batch.total_rows}),
+      real.dtype());
+  const Tensor between = ops::pointwise1(
+      {real, generated, share},
+      [](std::span<const ops::Value> in) { return in[1] + in[2] * (in[0] - in[1]); },
+      {.shape = real.shape(), .dtypes = {real.dtype()}, .name = "between"});
+  const Tensor scores = discriminate(config_, between, batch["label"], nn::Spectral::kept);
+  return nn::gradient_penalty(scores, between);
 }
 
 Tensor Sngan::generator_loss(Graph& graph, const replicate::Batch& batch) const {

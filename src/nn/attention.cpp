@@ -4,6 +4,7 @@
 #include "tessera/nn/cache.hpp"
 #include "tessera/nn/layers.hpp"
 #include "tessera/nn/weights.hpp"
+#include "tessera/ops/attend.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/pointwise.hpp"
@@ -86,7 +87,7 @@ Tensor attend_to_cache(Projected p, const SelfAttentionOptions& options) {
   const Tensor bias = options.relative_bias
                           ? relative_bias_at(options.relative_bias, memory, options.max_distance)
                           : Tensor();
-  return attend(p.q, keys, values, "memory", visible, 0, bias);
+  return ops::attend(p.q, keys, values, "memory", visible, {.bias = bias});
 }
 
 /// The heads' results brought together, and the bias apart.
@@ -131,8 +132,8 @@ void keep_memory(Tensor memory, const std::string& axis, const SelfAttentionOpti
 Branch attention_to_kept(Tensor x, const std::string& along, Tensor visible,
                          const std::string& axis, const SelfAttentionOptions& options) {
   Graph& graph = x.graph();
-  const Tensor mixed = attend(project_query(x, axis, options), kept(graph, "key_cache"),
-                              kept(graph, "value_cache"), along, visible);
+  const Tensor mixed = ops::attend(project_query(x, axis, options), kept(graph, "key_cache"),
+                                   kept(graph, "value_cache"), along, visible);
   return output(mixed, axis_of(x, axis), options);
 }
 

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/nn/cache.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "tessera/base/error.hpp"
-#include "tessera/nn/weights.hpp"
+#include "tessera/ops/attend.hpp"
 #include "tessera/ops/decoding.hpp"
-#include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/gather.hpp"
 #include "tessera/ops/pointwise.hpp"
 #include "tessera/ops/random.hpp"
-#include "tessera/ops/reduce.hpp"
 #include "tessera/ops/shape_ops.hpp"
-#include "tessera/program/relative_buckets.hpp"
 
 namespace tessera::nn {
 namespace {
-
-/// Below every score that a finite network gives, and no infinity: differences stay numbers.
-constexpr double kHidden = -1e30;
 
 Variable cache_variable(const std::string& name, const TensorSpec& spec) {
   Variable variable;
@@ -88,59 +79,10 @@ Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype) {
 
 Tensor relative_bias_at(Tensor biases, const Dim& memory, std::int64_t max_distance) {
   Graph& graph = biases.graph();
-  const auto count = static_cast<int>(biases.shape().size_of("buckets"));
-  const auto buckets = program::relative_buckets(count, false, max_distance);
-  // The bucket is the number of later ones that have begun at the distance.
-  constexpr int kInOne = 32;
-  std::vector<Tensor> parts;
-  for (int first = 1; first < count || first == 1; first += kInOne) {
-    const auto begun = [&](std::span<const ops::Value> in) {
-      const ops::Value distance = in[1] - in[0];
-      ops::Value sum = in[0].constant(0);
-      for (int b = first; b < std::min(count, first + kInOne); ++b)
-        sum = sum + (in[0].constant(buckets.begin[b] - 0.5)).apply(ops::PointOp::less, distance);
-      return sum;
-    };
-    parts.push_back(ops::pointwise1(
-        {ops::range(graph, memory, DType::f64), graph.feed(kPositionFeed, DType::f64)}, begun,
-        {.shape = Shape{memory}, .dtypes = {DType::f64}, .name = "bucket"}));
-  }
-  return ops::gather(biases, ops::cast(ops::add_n(parts), DType::i32), "buckets");
-}
-
-Tensor attend(Tensor q, Tensor k, Tensor v, const std::string& memory, Tensor visible, double scale,
-              Tensor bias) {
-  const Dim depth = q.shape()[q.shape().rank() - 1];
-  const Dim keys{memory, k.shape().size_of(memory)};
-  const DType wide = weight_dtype(q.dtype());
-  if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(depth.size));
-  const Shape rows = q.shape().without(depth.name);
-  std::vector<Dim> dims = rows.dims();
-  dims.push_back(keys);
-  const Shape shape(dims);
-  std::vector<Tensor> terms{ops::einsum({q, k}, shape, wide), visible};
-  if (bias) terms.push_back(bias);
-  const Tensor scores = ops::pointwise1(
-      terms,
-      [&](std::span<const ops::Value> in) {
-        const ops::Value score = scale * in[0];
-        return ops::select(in[1], in.size() > 2 ? score + in[2] : score, in[0].constant(kHidden));
-      },
-      {.shape = shape, .dtypes = {wide}, .name = "scores"});
-  const Tensor top = ops::reduce_max(scores, rows);
-  const Tensor weights = ops::pointwise1(
-      {scores, top, visible},
-      [](std::span<const ops::Value> in) {
-        return ops::select(in[2], (in[0] - in[1]).apply(ops::PointOp::exp), in[0].constant(0));
-      },
-      {.shape = shape, .dtypes = {wide}, .name = "probabilities"});
-  const Tensor sum = ops::reduce_sum(weights, rows);
-  const Tensor mixed = ops::einsum({ops::cast(weights, v.dtype()), v}, q.shape(), wide);
-  return ops::pointwise1({mixed, sum},
-                         [](std::span<const ops::Value> in) {
-                           return ops::select(in[1], in[0] / in[1], in[0].constant(0));
-                         },
-                         {.shape = q.shape(), .dtypes = {q.dtype()}, .name = "mixed"});
+  const Tensor ids = ops::relative_bucket_ids(
+      graph.feed(kPositionFeed, DType::f64), ops::range(graph, memory, DType::f64),
+      biases.shape().size_of("buckets"), /*both=*/false, max_distance);
+  return ops::gather(biases, ids, "buckets");
 }
 
 }  // namespace tessera::nn

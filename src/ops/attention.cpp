@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention_expansion.hpp"
 #include "attention_lowering.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/base/philox.hpp"
 #include "tessera/ops/exchange.hpp"
+#include "tessera/ops/expansion.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
 
@@ -113,6 +115,8 @@ class AttentionGradient : public Operation {
     if (has(attributes_, "bias")) outputs.push_back(inputs.back());
     return outputs;
   }
+  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                               std::span<const Tensor> output_gradients) const override;
   std::vector<Strategy> strategies(const StrategyContext& context) const override;
   void lower(program::Emitter& emitter) const override {
     lower_attention_gradient(emitter, attributes_);
@@ -124,6 +128,26 @@ class AttentionGradient : public Operation {
  private:
   Attributes attributes_;
 };
+
+std::vector<Tensor> AttentionGradient::gradient(std::span<const Tensor> inputs,
+                                                std::span<const Tensor>,
+                                                std::span<const Tensor> output_gradients) const {
+  const bool bias = has(attributes_, "bias");
+  const auto segments = inputs.subspan(6, has(attributes_, "segments") ? 2 : 0);
+  std::vector<Tensor> operands(inputs.begin() + 1, inputs.begin() + 4);
+  if (bias) operands.push_back(inputs.back());
+  const auto expand = [&](std::span<const Tensor> own) {
+    return expand_attention(own[0], own[1], own[2], bias ? own[3] : Tensor(), segments,
+                            attributes_);
+  };
+  const auto found =
+      gradient_of_gradient(expand, inputs[0], operands,
+                           std::vector<Tensor>(output_gradients.begin(), output_gradients.end()));
+  std::vector<Tensor> result(inputs.size());
+  std::copy_n(found.begin(), 4, result.begin());
+  if (bias) result.back() = found.back();
+  return result;
+}
 
 std::vector<Strategy> AttentionGradient::strategies(const StrategyContext& context) const {
   std::vector<Strategy> strategies;

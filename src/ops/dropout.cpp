@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/ops/dropout.hpp"
 
+#include "dropout.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/base/philox.hpp"
@@ -40,6 +41,15 @@ class Dropout : public Operation {
 };
 
 }  // namespace
+
+Tensor dropout_of_stream(Tensor x, double rate, std::int64_t key, int batch,
+                         std::int64_t batch_total) {
+  return x.graph().add1(std::make_shared<Dropout>(Attributes{{"rate", rate},
+                                                             {"key", key},
+                                                             {"batch_dim", std::int64_t{batch}},
+                                                             {"batch_total", batch_total}}),
+                        {x}, "dropout");
+}
 
 Tensor dropout(Tensor x, const DropoutOptions& options) {
   if (options.rate == 0) return x;

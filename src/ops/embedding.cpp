@@ -2,6 +2,7 @@
 #include "tessera/ops/embedding.hpp"
 
 #include "tessera/base/error.hpp"
+#include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
 #include "tessera/program/emitter.hpp"
@@ -20,6 +21,11 @@ class EmbeddingGradient : public Operation {
   }
   std::vector<TensorSpec> infer(std::span<const TensorSpec>) const override {
     return {{table_, dtype_}};
+  }
+  /// Linear in dout: a look-up.
+  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
+                               std::span<const Tensor> output_gradients) const override {
+    return {Tensor(), cast(embedding(output_gradients[0], inputs[0]), inputs[1].dtype())};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
     std::vector<Strategy> strategies;

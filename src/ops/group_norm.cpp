@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "norm_expansion.hpp"
 #include "ops/pointwise_lowering.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
@@ -90,6 +91,13 @@ class GroupNormGradient : public Operation {
         1 + static_cast<std::size_t>(options_.scale) + static_cast<std::size_t>(options_.bias),
         {parameter_shape(options_, x.shape), statistics_dtype(x.dtype)});
     return outputs;
+  }
+  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
+                               std::span<const Tensor> output_gradients) const override {
+    const Shape& x = inputs[1].shape();
+    return norm_gradient_of_gradient(inputs, output_gradients, options_.scale, options_.bias,
+                                     parameter_shape(options_, x), statistics_shape(options_, x),
+                                     true, options_.epsilon);
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
     auto strategies = group_norm_strategies(context);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "norm_expansion.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
@@ -54,6 +55,13 @@ class NormGradient : public Operation {
     if (options_.scale) outputs.push_back(weight);
     if (options_.bias) outputs.push_back(weight);
     return outputs;
+  }
+  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
+                               std::span<const Tensor> output_gradients) const override {
+    const Shape& x = inputs[1].shape();
+    return norm_gradient_of_gradient(inputs, output_gradients, options_.scale, options_.bias,
+                                     Shape{x[x.index_of(options_.axis)]}, x.without(options_.axis),
+                                     !options_.rms, options_.epsilon);
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override;
   void lower(program::Emitter& emitter) const override;

@@ -63,7 +63,40 @@ struct Piece {
   }
 };
 
-/// Computes the pieces in one operation; those that are a given gradient itself need none.
+/// One operation for each instruction, whatever the number of operands and of pieces.
+void compute_singly(const PointwiseCode& code, const Shape& shape,
+                    const std::vector<Tensor>& operands, const std::vector<Piece>& wanted,
+                    std::map<Piece, Tensor>& results) {
+  const bool wide = std::any_of(operands.begin(), operands.end(),
+                                [](const Tensor& t) { return t.dtype() == DType::f64; });
+  const DType dtype = wide ? DType::f64 : DType::f32;
+  std::vector<Tensor> values = operands;
+  for (const auto& instruction : code.instructions()) {
+    if (instruction.op == PointOp::constant) {
+      const double value = code.constants()[static_cast<std::size_t>(instruction.a)];
+      values.push_back(fill(operands[0].graph(), value, {Shape{}, dtype}));
+      continue;
+    }
+    const int registers[3] = {instruction.a, instruction.b, instruction.c};
+    const int count = program::operand_count(instruction.op);
+    PointwiseCode single(count);
+    single.stores = {single.append(instruction.op, 0, count > 1 ? 1 : -1, count > 2 ? 2 : -1)};
+    std::vector<Tensor> inputs;
+    Shape own;
+    for (int i = 0; i < count; ++i) {
+      inputs.push_back(values[static_cast<std::size_t>(registers[i])]);
+      own = own.united(inputs.back().shape());
+    }
+    values.push_back(operands[0].graph().add1(
+        std::make_shared<Pointwise>(std::move(single), own, std::vector<DType>{dtype}), inputs));
+  }
+  for (const auto& piece : wanted)
+    results[piece] =
+        cast(broadcast(values[static_cast<std::size_t>(piece.reg)], shape), piece.dtype);
+}
+
+/// Computes the pieces in one operation if the kernel takes it; those that are a given gradient
+/// itself need none.
 std::map<Piece, Tensor> compute_pieces(const PointwiseCode& code, const Shape& shape,
                                        const std::vector<Tensor>& operands,
                                        const std::vector<Piece>& wanted) {
@@ -93,9 +126,18 @@ std::map<Piece, Tensor> compute_pieces(const PointwiseCode& code, const Shape& s
       kept.push_back(i);
       inputs.push_back(operands[static_cast<std::size_t>(i)]);
     }
+  const PointwiseCode needed = joint.with_inputs(kept);
+  if (!needed.fits()) {
+    std::vector<Piece> pieces = rest;
+    for (std::size_t i = 0; i < rest.size(); ++i) pieces[i].reg = needed.stores[i];
+    std::map<Piece, Tensor> singly;
+    compute_singly(needed, shape, inputs, pieces, singly);
+    for (std::size_t i = 0; i < rest.size(); ++i) results[rest[i]] = singly[pieces[i]];
+    return results;
+  }
   Graph& graph = operands[0].graph();
-  const auto outputs = graph.add(
-      std::make_shared<Pointwise>(joint.with_inputs(kept), shape, std::move(dtypes)), inputs);
+  const auto outputs =
+      graph.add(std::make_shared<Pointwise>(needed, shape, std::move(dtypes)), inputs);
   for (std::size_t i = 0; i < rest.size(); ++i) results[rest[i]] = outputs[i];
   return results;
 }

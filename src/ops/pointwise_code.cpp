@@ -228,9 +228,12 @@ Allocation allocate(const PointwiseCode& code) {
 }  // namespace
 
 bool PointwiseCode::fits() const {
-  return inputs_ <= program::kMaxInputs &&
-         static_cast<int>(stores.size()) <= program::kMaxOutputs &&
-         allocate(pruned()).count <= program::kMaxRegisters;
+  const PointwiseCode code = pruned();
+  const auto count = [](const auto& list) { return static_cast<int>(list.size()); };
+  return inputs_ <= program::kMaxInputs && count(stores) <= program::kMaxOutputs &&
+         count(code.instructions_) <= program::kMaxInstructions &&
+         count(code.constants_) <= program::kMaxConstants &&
+         allocate(code).count <= program::kMaxRegisters;
 }
 
 Attributes PointwiseCode::encode() const {

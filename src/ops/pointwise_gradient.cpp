@@ -51,6 +51,7 @@ class Differentiator {
   void step(const PointwiseCode::Instruction& instruction, Value g, Value y);
   bool binary_step(const PointwiseCode::Instruction& instruction, Value g, Value y);
   Value unary_factor(PointOp op, Value a, Value y);
+  Value second_factor(PointOp op, Value a);
 
   const PointwiseCode& forward_;
   PointwiseCode code_;
@@ -161,7 +162,35 @@ Value Differentiator::unary_factor(PointOp op, Value a, Value y) {
     case PointOp::silu:
       return a.apply(PointOp::silu_derivative);
     default:
-      throw Error("the derivative of an activation's derivative is not known");
+      return second_factor(op, a);
+  }
+}
+
+/// Derivatives of the activations' derivatives, in instructions that have derivatives themselves.
+Value Differentiator::second_factor(PointOp op, Value a) {
+  switch (op) {
+    case PointOp::gelu_derivative: {
+      // d/da (Phi + a phi) = (2 - a^2) phi.
+      const Value square = a * a;
+      const Value density =
+          std::numbers::inv_sqrtpi / std::numbers::sqrt2 * (-0.5 * square).apply(PointOp::exp);
+      return (2.0 - square) * density;
+    }
+    case PointOp::gelu_tanh_derivative: {
+      // t = tanh(u), u = c (a + k a^3): (1 - t^2) (u' + a u'' / 2 - a t u'^2).
+      constexpr double kCube = 0.044715;
+      const double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+      const Value square = a * a;
+      const Value t = (c * (a + kCube * (square * a))).apply(PointOp::tanh);
+      const Value slope = c * (3 * kCube * square + 1.0);
+      return (1.0 - t * t) * (slope + 3 * c * kCube * square - a * t * (slope * slope));
+    }
+    case PointOp::silu_derivative: {
+      const Value s = a.apply(PointOp::sigmoid);
+      return s * (1.0 - s) * (a * (1.0 - 2.0 * s) + 2.0);
+    }
+    default:
+      throw Error("a pointwise instruction has no derivative");
   }
 }
 

@@ -2,7 +2,13 @@
 #include "tessera/ops/softmax_cross_entropy.hpp"
 
 #include "tessera/base/error.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/expansion.hpp"
+#include "tessera/ops/gather.hpp"
 #include "tessera/ops/install.hpp"
+#include "tessera/ops/pointwise.hpp"
+#include "tessera/ops/reduce.hpp"
+#include "tessera/ops/softmax.hpp"
 #include "tessera/ops/strategies.hpp"
 #include "tessera/program/emitter.hpp"
 
@@ -17,6 +23,21 @@ std::vector<Strategy> entropy_strategies(const StrategyContext& context) {
   return strategies;
 }
 
+/// The loss in primitives.
+Tensor expand_cross_entropy(Tensor logits, Tensor labels, const Attributes& attributes) {
+  const Shape& rows = labels.shape();
+  const std::string& vocab = logits.shape()[logits.shape().rank() - 1].name;
+  const Tensor wide = cast(logits, statistics_dtype(logits.dtype()));
+  const double smoothing = attributes.real("smoothing"), z_loss = attributes.real("z_loss");
+  const double each = smoothing / static_cast<double>(attributes.integer("vocab"));
+  return pointwise1(
+      {reduce_logsumexp(wide, rows), gather(wide, labels, vocab), reduce_sum(wide, rows)},
+      [&](std::span<const Value> in) {
+        return in[0] - (1 - smoothing) * in[1] - each * in[2] + z_loss * (in[0] * in[0]);
+      },
+      {.shape = rows, .dtypes = {wide.dtype()}, .name = "loss"});
+}
+
 /// logits, lse, labels, dloss -> dlogits.
 class CrossEntropyGradient : public Operation {
  public:
@@ -25,6 +46,14 @@ class CrossEntropyGradient : public Operation {
   Attributes attributes() const override { return attributes_; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
     return {inputs[0]};
+  }
+  std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
+                               std::span<const Tensor> output_gradients) const override {
+    const auto expand = [&](std::span<const Tensor> own) {
+      return expand_cross_entropy(own[0], inputs[2], attributes_);
+    };
+    const auto found = gradient_of_gradient(expand, inputs[3], {inputs[0]}, {output_gradients[0]});
+    return {found[1], Tensor(), Tensor(), found[0]};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
     return entropy_strategies(context);

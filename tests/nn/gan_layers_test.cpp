@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layers of generators and discriminators against plain loops, on all meshes.
 #include <algorithm>
+#include <cmath>
 
 #include "support/catch.hpp"
 #include "support/op_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/nn/conv.hpp"
 #include "tessera/nn/discriminator.hpp"
+#include "tessera/ops/einsum.hpp"
+#include "tessera/ops/elementwise.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -33,7 +36,44 @@ OpCase upsampled(std::int64_t factor) {
   return c;
 }
 
+/// The penalty of scores b . tanh(W x), written out: the slope is W^T (b (1 - tanh^2)).
+OpCase penalised() {
+  const std::int64_t rows = 3, in = 4, hidden = 5;
+  const Shape x{{"n", rows}, {"in", in}}, w{{"in", in}, {"hidden", hidden}}, b{{"hidden", hidden}};
+  OpCase c;
+  c.name = "gradient penalty";
+  c.inputs = {{"x", x}, {"w", w}, {"b", b}};
+  c.build = [=](Graph&, const std::vector<Tensor>& given) {
+    const Tensor h = ops::tanh(ops::einsum({given[0], given[1]}, Shape{x[0], b[0]}));
+    return nn::gradient_penalty(ops::einsum({h, given[2]}, Shape{x[0]}), given[0]);
+  };
+  c.reference = [=](const Values& values) {
+    std::vector<double> y;
+    for (std::int64_t n = 0; n < rows; ++n) {
+      double squares = 1e-12;
+      for (std::int64_t i = 0; i < in; ++i) {
+        double slope = 0;
+        for (std::int64_t k = 0; k < hidden; ++k) {
+          double sum = 0;
+          for (std::int64_t j = 0; j < in; ++j)
+            sum += values.at("x")[at(x, {n, j})] * values.at("w")[at(w, {j, k})];
+          slope += values.at("w")[at(w, {i, k})] * values.at("b")[at(b, {k})] *
+                   (1 - std::pow(std::tanh(sum), 2));
+        }
+        squares += slope * slope;
+      }
+      y.push_back(std::pow(std::sqrt(squares) - 1, 2));
+    }
+    return y;
+  };
+  return c;
+}
+
 }  // namespace
+
+TEST_CASE("the gradient penalty is that of the written-out slope, on all meshes") {
+  check_op(penalised());
+}
 
 TEST_CASE("upsampling on all meshes") {
   check_op(upsampled(2));

@@ -8,6 +8,7 @@
 #include "support/op_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/nn/cache.hpp"
+#include "tessera/ops/attend.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/positions.hpp"
 
@@ -87,8 +88,8 @@ TEST_CASE("attention of one position to a cache, whose length may be cut") {
   c.name = "attend";
   c.inputs = {{"q", q}, {"k", k}, {"v", k}};
   c.build = [](Graph& graph, const std::vector<Tensor>& in) {
-    return nn::attend(in[0], in[1], in[2], "memory",
-                      nn::visible_so_far(graph, {"memory", 5}, DType::f64));
+    return ops::attend(in[0], in[1], in[2], "memory",
+                       nn::visible_so_far(graph, {"memory", 5}, DType::f64));
   };
   c.feeds = position(2);
   c.partial = false;

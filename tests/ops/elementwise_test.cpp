@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/op_case.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/pointwise.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -159,5 +160,28 @@ TEST_CASE("where, add_n, broadcast, casts and constants") {
                     ops::subtract(stopped, ops::stop_gradient(ops::exp(in[0]))));
   };
   c.reference = [](const Values& v) { return v.at("x"); };
+  check_op(c);
+}
+
+TEST_CASE("gradients of more tensors than one step gives") {
+  constexpr int kFactors = 12;
+  OpCase c;
+  c.name = "product of many";
+  for (int i = 0; i < kFactors; ++i)
+    c.inputs.push_back({"x" + std::to_string(i), Shape{{"n", 3}}, OpInput::Fill::positive});
+  c.build = [](Graph&, const std::vector<Tensor>& in) {
+    return ops::pointwise1(in, [](std::span<const ops::Value> factors) {
+      ops::Value product = factors[0];
+      for (std::size_t i = 1; i < factors.size(); ++i) product = product * factors[i];
+      return product;
+    });
+  };
+  c.reference = [](const Values& values) {
+    std::vector<double> y(3, 1.0);
+    for (int i = 0; i < kFactors; ++i)
+      for (std::size_t n = 0; n < y.size(); ++n) y[n] *= values.at("x" + std::to_string(i))[n];
+    return y;
+  };
+  c.partial = false;
   check_op(c);
 }

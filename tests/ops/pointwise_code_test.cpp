@@ -80,17 +80,17 @@ TEST_CASE("codes are joined by renumbering") {
 }
 
 TEST_CASE("registers of dead values are used again, the inputs' never") {
-  // A sum of 100 terms needs two registers beside the input.
+  // A sum of 50 terms needs two registers beside the input.
   const auto code = code_of(1, [](const auto& in) {
     Value total = in[0] * in[0];
-    for (int i = 0; i < 100; ++i) total = total + (i + 2.0) * in[0];
+    for (int i = 0; i < 50; ++i) total = total + (i + 2.0) * in[0];
     return total;
   });
   REQUIRE(code.registers() > program::kMaxRegisters);
   CHECK(code.fits());
   const auto words = code.encode().integers("code");
   for (std::size_t k = 0; k < words.size(); k += 5) CHECK(words[k + 1] >= 1);
-  CHECK(run(code, {1}) == 1 + 100 * 2 + 99 * 100 / 2);
+  CHECK(run(code, {1}) == 1 + 50 * 2 + 49 * 50 / 2);
 }
 
 TEST_CASE("what is linear in partial inputs is told from what is not") {

@@ -66,7 +66,7 @@ class MovingSum : public Operation {
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
                                std::span<const Tensor> output_gradients) const override {
     return {inputs[0].graph().add1(
-        std::make_shared<MovingSum>(filter_, outside_, true, inputs[0].shape()),
+        std::make_shared<MovingSum>(filter_, outside_, !back_, inputs[0].shape()),
         {output_gradients[0]})};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {

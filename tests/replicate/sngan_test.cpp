@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 6, kSide = 8, kChannels = 2, kClasses = 3;
 
-models::SnganConfig small_model(std::int64_t groups) {
+models::SnganConfig small_model(std::int64_t groups, double penalty = 0) {
   models::SnganConfig config;
   config.base = 2;
   config.channels = kChannels;
@@ -28,6 +28,7 @@ models::SnganConfig small_model(std::int64_t groups) {
   config.flat_blocks = 1;
   config.discriminator_steps = 2;
   config.norm_groups = groups;
+  config.gradient_penalty = penalty;
   config.discriminator_optim.lr = 2e-3;
   config.generator_optim.lr = 1e-3;
   return config;
@@ -49,7 +50,8 @@ Values make_rows(unsigned seed) {
 /// Steps of a task on a simulated mesh.
 class Training {
  public:
-  Training(std::int64_t groups, const plan::PlanOptions& options) : model_(small_model(groups)) {
+  Training(std::int64_t groups, const plan::PlanOptions& options, double penalty = 0)
+      : model_(small_model(groups, penalty)) {
     replicate::TaskConfig config;
     config.batch = kBatch;
     config.dtype = DType::f64;
@@ -113,11 +115,12 @@ plan::PlanOptions on(const char* mesh, const char* rules) {
 }
 
 void check_alike(std::int64_t groups,
-                 const std::vector<std::pair<const char*, const char*>>& on_all, int steps) {
-  const auto expected = Training(groups, {}).train(steps);
+                 const std::vector<std::pair<const char*, const char*>>& on_all, int steps,
+                 double penalty = 0) {
+  const auto expected = Training(groups, {}, penalty).train(steps);
   for (const auto& [mesh, rules] : on_all) {
     INFO(mesh << " under " << rules << ", " << groups << " groups");
-    const auto found = Training(groups, on(mesh, rules)).train(steps);
+    const auto found = Training(groups, on(mesh, rules), penalty).train(steps);
     REQUIRE(found.size() == expected.size());
     double worst = 0;
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -146,6 +149,16 @@ TEST_CASE("statistics of groups of rows do not depend on where these lie") {
               4);
   const auto whole = Training(1, {}).train(1), apart = Training(3, {}).train(1);
   CHECK(std::abs(whole[0] - apart[0]) > 1e-6);
+}
+
+TEST_CASE("slopes of the score are kept near 1 on every mesh") {
+  check_alike(1,
+              {{"data:3", "batch:data"},
+               {"rows:2,cols:2", "height:rows, width:cols"},
+               {"data:2,model:2", "batch:data, hidden:model"}},
+              3, 10);
+  const auto plain = Training(1, {}).train(1), kept = Training(1, {}, 10).train(1);
+  CHECK(kept[0] - plain[0] > 1e-3);
 }
 
 TEST_CASE("each update leaves the other net alone and moves the singular vectors once") {

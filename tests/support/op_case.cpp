@@ -15,15 +15,25 @@ namespace tessera::test {
 namespace {
 
 constexpr std::int64_t kParts = 3;
+/// Layouts of a mesh that are tried, and legal ones that are run for second gradients.
+constexpr std::size_t kLayouts = 250;
+constexpr int kSecondLayouts = 3;
 
-/// The graph of a case: result "y", gradients "d_<input>". With `partial`, float inputs are sums
-/// over a further dim "parts", which a layout may cut.
+/// What a graph of a case is built for: `partial`: float inputs are sums over a further dim
+/// "parts", which a layout may cut. `second`: gradients of the gradients.
+enum class Variety { plain, partial, second };
+
+/// The graph of a case: result "y", gradients "d_<input>". Of the second variety: "turned" =
+/// sum(d_<input> x turn_<input>), and its gradients "dd_<input>" and "dd_weights", those that
+/// exist.
 struct Built {
   VariableSet variables;
   Graph graph{"op", variables};
   Shape result;
+  std::vector<std::string> fetched{"y"};
 
-  Built(const OpCase& op, bool partial) {
+  Built(const OpCase& op, Variety variety) {
+    const bool partial = variety == Variety::partial;
     ops::install();
     std::vector<Tensor> inputs, wanted;
     std::vector<std::string> names;
@@ -51,8 +61,28 @@ struct Built {
     const auto slopes = gradients(ops::reduce_sum(ops::multiply(y, weights), Shape{}), wanted);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       REQUIRE(slopes[i]);
-      graph.fetch("d_" + names[i], slopes[i]);
+      if (variety != Variety::second) fetch("d_" + names[i], slopes[i]);
     }
+    if (variety != Variety::second) return;
+    std::vector<Tensor> terms;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const Tensor turn = graph.input("turn_" + names[i], {wanted[i].shape(), DType::f64});
+      terms.push_back(ops::reduce_sum(ops::multiply(slopes[i], turn), Shape{}));
+    }
+    const Tensor turned = ops::add_n(terms);
+    fetch("turned", turned);
+    wanted.push_back(weights);
+    names.emplace_back("weights");
+    const auto second = gradients(turned, wanted);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (second[i]) fetch("dd_" + names[i], second[i]);
+  }
+  void fetch(const std::string& name, Tensor value) {
+    graph.fetch(name, value);
+    fetched.push_back(name);
+  }
+  bool fetches(const std::string& name) const {
+    return std::find(fetched.begin(), fetched.end(), name) != fetched.end();
   }
 };
 
@@ -83,17 +113,10 @@ Values make_values(const OpCase& op, const Shape& result) {
     for (std::size_t i = 0; i < parts.size(); ++i) whole[i % whole.size()] += parts[i];
     values[input.name + "_parts"] = parts;
     values[input.name] = whole;
+    values["turn_" + input.name] = random_values(random, size, {});
   }
   values["weights"] = random_values(random, result.size(), {});
   return values;
-}
-
-std::vector<std::string> fetched(const OpCase& op) {
-  std::vector<std::string> names{"y"};
-  if (op.differentiable)
-    for (const auto& input : op.inputs)
-      if (input.fill != OpInput::Fill::ids) names.push_back("d_" + input.name);
-  return names;
 }
 
 void check_close(const std::vector<double>& found, const std::vector<double>& expected,
@@ -108,6 +131,24 @@ void check_close(const std::vector<double>& found, const std::vector<double>& ex
   CHECK(worst <= tolerance * scale);
 }
 
+/// The slopes of f by central differences along each element of one of the values.
+std::vector<double> differences(const Values& values, const std::string& input,
+                                const std::function<double(const Values&)>& f) {
+  constexpr double kStep = 1e-5;
+  std::vector<double> slopes;
+  Values moved = values;
+  for (std::size_t i = 0; i < values.at(input).size(); ++i) {
+    const double x = values.at(input)[i];
+    moved[input][i] = x + kStep;
+    const double above = f(moved);
+    moved[input][i] = x - kStep;
+    const double below = f(moved);
+    moved[input][i] = x;
+    slopes.push_back((above - below) / (2 * kStep));
+  }
+  return slopes;
+}
+
 double weighted(const std::vector<double>& y, const std::vector<double>& weights) {
   double sum = 0;
   for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * weights[i];
@@ -116,33 +157,27 @@ double weighted(const std::vector<double>& y, const std::vector<double>& weights
 
 void check_gradient(const OpCase& op, const Values& values, const std::string& input,
                     const std::vector<double>& gradient) {
-  constexpr double kStep = 1e-5;
-  std::vector<double> expected;
-  Values moved = values;
-  for (std::size_t i = 0; i < values.at(input).size(); ++i) {
-    const double x = values.at(input)[i];
-    moved[input][i] = x + kStep;
-    const double above = weighted(op.reference(moved), values.at("weights"));
-    moved[input][i] = x - kStep;
-    const double below = weighted(op.reference(moved), values.at("weights"));
-    moved[input][i] = x;
-    expected.push_back((above - below) / (2 * kStep));
-  }
-  check_close(gradient, expected, 1e-7);
+  check_close(gradient,
+              differences(values, input,
+                          [&](const Values& moved) {
+                            return weighted(op.reference(moved), moved.at("weights"));
+                          }),
+              1e-7);
 }
 
-/// All maps of the dims to the mesh's dims or none, at most `limit` of them picked at random.
+/// All maps of the dims to the mesh's dims or none, at most kLayouts of them; in random order if
+/// `shuffled` or there are more.
 std::vector<Layout> layouts(const std::vector<std::string>& dims, const MeshShape& mesh,
-                            std::size_t limit) {
+                            bool shuffled) {
   std::vector<Layout> all;
   std::size_t count = 1;
   for (std::size_t d = 0; d < dims.size(); ++d) count *= static_cast<std::size_t>(mesh.rank()) + 1;
   std::vector<std::size_t> codes(count);
   for (std::size_t i = 0; i < count; ++i) codes[i] = i;
-  if (count > limit) {
+  if (shuffled || count > kLayouts) {
     std::mt19937 random(5);
     std::shuffle(codes.begin(), codes.end(), random);
-    codes.resize(limit);
+    codes.resize(std::min(count, kLayouts));
   }
   for (std::size_t code : codes) {
     std::vector<Layout::Rule> rules;
@@ -156,14 +191,17 @@ std::vector<Layout> layouts(const std::vector<std::string>& dims, const MeshShap
   return all;
 }
 
-/// Every legal layout gives the results of one rank. Returns how many were legal.
-int check_meshes(const OpCase& op, const Built& built, const Values& values,
-                 const Values& expected) {
+/// Every legal layout, or the first so many of each mesh, gives the results of one rank. Returns
+/// how many there were.
+int check_meshes(const OpCase& op, const Built& built, const Values& values, const Values& expected,
+                 int of_each_mesh = 0) {
   int legal = 0;
   const auto dims = plan::tensor_dims(built.variables, {&built.graph});
   for (const char* text : {"a:2", "a:3", "a:4", "a:8", "a:2,b:2"}) {
     const MeshShape mesh = MeshShape::parse(text, 0);
-    for (const auto& layout : layouts(dims, mesh, 250)) {
+    int of_this = 0;
+    for (const auto& layout : layouts(dims, mesh, of_each_mesh > 0)) {
+      if (of_each_mesh > 0 && of_this == of_each_mesh) break;
       plan::PlanOptions options;
       options.mesh = mesh;
       options.layout = layout;
@@ -174,15 +212,41 @@ int check_meshes(const OpCase& op, const Built& built, const Values& values,
         continue;  // two dims of one tensor on one mesh dim
       }
       ++legal;
+      ++of_this;
       INFO(op.name << " on " << text << " under " << layout.to_string());
       run->run("op", values, op.feeds);
-      for (const auto& name : fetched(op)) {
+      for (const auto& name : built.fetched) {
         INFO("result " << name);
         check_close(run->fetch("op", name), expected.at(name), op.tolerance);
       }
     }
   }
   return legal;
+}
+
+/// Gradients of the gradients, by differences of the first on one rank, then on meshes.
+void check_second_order(const OpCase& op, const Values& values) {
+  const Built built(op, Variety::second);
+  SimulatedRun one(built.variables, {&built.graph}, {});
+  const auto turned = [&](const Values& inputs) {
+    one.run("op", inputs, op.feeds);
+    return one.fetch("op", "turned").at(0);
+  };
+  Values expected;
+  INFO(op.name << ", second order");
+  one.run("op", values, op.feeds);
+  for (const auto& name : built.fetched) expected[name] = one.fetch("op", name);
+  std::vector<std::string> inputs{"weights"};
+  for (const auto& input : op.inputs)
+    if (input.fill != OpInput::Fill::ids) inputs.push_back(input.name);
+  for (const auto& input : inputs) {
+    INFO("towards " << input);
+    const auto slopes = differences(values, input, turned);
+    check_close(built.fetches("dd_" + input) ? expected.at("dd_" + input)
+                                             : std::vector<double>(slopes.size()),
+                slopes, 1e-6);
+  }
+  CHECK(check_meshes(op, built, values, expected, kSecondLayouts) > 2);
 }
 
 }  // namespace
@@ -199,23 +263,24 @@ void check_op(const OpCase& op) {
     CHECK(bench_op(op, bench_elements()));
     return;
   }
-  const Built built(op, false);
+  const Built built(op, Variety::plain);
   const Values values = make_values(op, built.result);
   SimulatedRun one(built.variables, {&built.graph}, {});
   one.run("op", values, op.feeds);
   Values expected;
   {
     INFO(op.name << " on one rank");
-    for (const auto& name : fetched(op)) expected[name] = one.fetch("op", name);
+    for (const auto& name : built.fetched) expected[name] = one.fetch("op", name);
     check_close(expected["y"], op.reference(values), op.tolerance);
-    for (const auto& name : fetched(op)) {
+    for (const auto& name : built.fetched) {
       INFO("result " << name);
       if (name != "y") check_gradient(op, values, name.substr(2), expected[name]);
     }
   }
   CHECK(check_meshes(op, built, values, expected) > 5);
+  if (op.differentiable && op.second_order) check_second_order(op, values);
   if (!op.partial) return;
-  const Built parts(op, true);
+  const Built parts(op, Variety::partial);
   OpCase partial = op;
   partial.name += ", partial inputs,";
   CHECK(check_meshes(partial, parts, values, expected) > 5);

@@ -29,6 +29,8 @@ struct OpCase {
   /// The result computed in plain loops, independently.
   std::function<std::vector<double>(const Values&)> reference;
   bool differentiable = true;
+  /// Gradients of the gradients as well.
+  bool second_order = true;
   /// Also with inputs that arrive as partial sums.
   bool partial = true;
   double tolerance = 1e-10;
@@ -36,8 +38,9 @@ struct OpCase {
 };
 
 /// Runs the case on one rank: the result equals the reference, the gradients of sum(result x
-/// weights) equal central differences of the reference. Then on simulated meshes 2, 3, 4, 8 and 2x2
-/// under every legal layout of all dims: results and gradients equal those of one rank.
+/// weights) equal central differences of the reference, the gradients of sum(gradients x turns)
+/// equal central differences of that sum. Then on simulated meshes 2, 3, 4, 8 and 2x2 under every
+/// legal layout of all dims (a sample of them for second gradients): all equal those of one rank.
 void check_op(const OpCase& op);
 
 /// Elements of the inputs that the environment variable TESSERA_BENCH_OPS asks for; 0 without it.

@@ -6,6 +6,7 @@
 #include "support/simulated_run.hpp"
 #include "tessera/nn/layers.hpp"
 #include "tessera/nn/weights.hpp"
+#include "tessera/ops/attend.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/embedding.hpp"
@@ -44,11 +45,11 @@ class Tiny : public replicate::Model {
     const Tensor past = nn::extend_cache("past", q, "memory", batch.caching);
     const Dim memory{"memory", batch.caching.length}, source{"source_length", kLength};
     const Tensor h = ops::add(
-        q, nn::attend(q, past, past, "memory", nn::visible_so_far(graph, memory, batch.dtype)));
+        q, ops::attend(q, past, past, "memory", nn::visible_so_far(graph, memory, batch.dtype)));
     const Dim rows{"batch", batch.rows}, width{"d", kWidth};
     const Tensor read = nn::kept(graph, "memory", {Shape{rows, source, width}, batch.dtype});
     const Tensor visible = nn::kept(graph, "visible", {Shape{rows, source}, batch.dtype});
-    return output(graph, ops::add(h, nn::attend(h, read, read, "source_length", visible)));
+    return output(graph, ops::add(h, ops::attend(h, read, read, "source_length", visible)));
   }
   /// Some number that depends on all weights.
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {

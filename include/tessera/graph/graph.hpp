@@ -204,8 +204,18 @@ class Graph {
 
 /// Gradients of the scalar `loss` with respect to `targets`, by reverse walk over the graph. An
 /// entry is empty if the loss does not depend on the target. Before the walk enters a region that
-/// is recomputed, the region's operations are added once more, for the walk to use.
+/// is recomputed, the region's operations are added once more, for the walk to use. Gradients are
+/// ordinary operations, so gradients may be taken of what is computed of them (gradient penalties,
+/// Hessian-vector products); composites whose gradient is one operation are then written out in
+/// primitives (ops/expansion.hpp).
 std::vector<Tensor> gradients(Tensor loss, const std::vector<Tensor>& targets);
+
+/// The same walk over the operations that were added when the graph had `first` nodes already, and
+/// from any outputs with given gradients: how an operation's own gradient may differentiate what it
+/// has just added. Nothing is recomputed.
+std::vector<Tensor> pull_back(Graph& graph, std::size_t first, const std::vector<Tensor>& outputs,
+                              const std::vector<Tensor>& output_gradients,
+                              const std::vector<Tensor>& targets);
 
 /// Hook for the sum of several gradients of one tensor (an n-ary add); set once by ops.
 using SumFunction = Tensor (*)(Graph&, const std::vector<Tensor>&);

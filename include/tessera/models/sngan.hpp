@@ -27,6 +27,7 @@ struct SnganConfig {
   std::vector<std::string> discriminator{"128", "128"};
   std::int64_t flat_blocks = 2;  ///< blocks behind these that keep size and channels
   std::int64_t discriminator_steps = 5;
+  double gradient_penalty = 0;   ///< factor in the discriminator's loss; 0: none
   std::int64_t norm_groups = 1;  ///< parts of a batch with batch norm statistics of their own
   SnganOptimConfig discriminator_optim;
   SnganOptimConfig generator_optim;
@@ -62,6 +63,8 @@ class Sngan : public replicate::Model {
  private:
   Tensor discriminator_loss(Graph& graph, const replicate::Batch& batch) const;
   Tensor generator_loss(Graph& graph, const replicate::Batch& batch) const;
+  /// nn::gradient_penalty of each row at a random point between its two pictures.
+  Tensor penalty(Tensor real, Tensor generated, const replicate::Batch& batch) const;
 
   SnganConfig config_;
 };

@@ -49,11 +49,4 @@ Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype);
 /// of biases [heads, (group,) buckets] by distance (program::RelativeBuckets, causal).
 Tensor relative_bias_at(Tensor biases, const Dim& memory, std::int64_t max_distance);
 
-/// Attention of queries q [batch…, (group,) d] to keys and values [batch…, memory, …, d] by names:
-/// softmax over `memory` of scale q k + bias, where `visible` is not 0 (both: any of the scores'
-/// dims; the bias may be empty). Rows that see nothing give zeros. Where the memory is cut, ranks
-/// exchange maxima and sums of their parts and no keys. 0: scale 1 / sqrt(d).
-Tensor attend(Tensor q, Tensor k, Tensor v, const std::string& memory, Tensor visible,
-              double scale = 0, Tensor bias = {});
-
 }  // namespace tessera::nn

@@ -20,4 +20,10 @@ Tensor projection_score(Tensor features, const std::string& channels, Tensor lab
 /// Ye, "Geometric GAN", 2017).
 Tensor hinge(Tensor score, bool should_be_high);
 
+/// (|d score / d x| - 1)^2 of each row: what keeps a discriminator's slopes near 1 (Gulrajani et
+/// al., "Improved Training of Wasserstein GANs", 2017, section 4; there x lies at random between a
+/// real and a generated picture). `score` [rows…] is computed of x [rows…, …], each row's of that
+/// row alone, by operations with second gradients. The length is sqrt(sum of squares + 1e-12).
+Tensor gradient_penalty(Tensor score, Tensor x);
+
 }  // namespace tessera::nn

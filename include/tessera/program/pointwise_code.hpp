@@ -8,7 +8,8 @@ namespace tessera::program {
 /// Instructions of the `pointwise` kernel's register code. An instruction is five integers:
 /// (op, destination, a, b, c), all registers but for `constant`, whose a is the number of the
 /// attribute "c<a>" that holds the value. Registers 0 .. inputs-1 hold the inputs' elements. At
-/// most kMaxRegisters registers and kMaxInputs inputs, kMaxOutputs outputs.
+/// most kMaxInstructions of them, kMaxConstants constants, kMaxRegisters registers, kMaxInputs
+/// inputs and kMaxOutputs outputs.
 enum class PointOp : std::int64_t {
   constant,
   copy,
@@ -48,6 +49,8 @@ enum class PointOp : std::int64_t {
   floor,         ///< largest integer that is not above a
 };
 
+inline constexpr int kMaxInstructions = 160;
+inline constexpr int kMaxConstants = 64;
 inline constexpr int kMaxRegisters = 48;
 inline constexpr int kMaxInputs = 16;
 inline constexpr int kMaxOutputs = 8;
