@@ -161,6 +161,7 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
       const auto experts = nn::moe(middle, "d_model", hidden, c.moe,
                                    {.feed_forward = feed_forward,
                                     .train = batch.mode == replicate::Mode::train,
+                                    .is_step = batch.caching.is_step(),
                                     .seed = batch.seed,
                                     .total_rows = batch.total_rows});
       branch = {experts.value, {}};

@@ -148,6 +148,18 @@ Tensor gate_logits(Tensor x, const std::string& axis, const Shape& grouped, cons
   return ops::einsum({ops::reshape(input, grouped), w}, Shape(dims));
 }
 
+/// [batch, (beam,) axis] of a decoding step, one group for each text: [batch, groups, tokens,
+/// axis].
+Shape step_shape(const Shape& shape, const std::string& axis) {
+  const int last = shape.rank() - 1;
+  const bool has_beam = shape.rank() == 3 && shape[1].name == "beam";
+  check_user(
+      (shape.rank() == 2 || has_beam) && shape[0].name == "batch" && shape[last].name == axis,
+      "a mixture of experts takes [batch, (beam,) ", axis, "] in a decoding step, found ",
+      shape.to_string());
+  return {shape[0], {"groups", 1}, {"tokens", has_beam ? shape[1].size : 1}, shape[last]};
+}
+
 /// [batch, length, axis] with rows cut into groups: [batch, groups, tokens, axis].
 Shape grouped_shape(const Shape& shape, const std::string& axis, std::int64_t group) {
   check_user(shape.rank() == 3 && shape[0].name == "batch" && shape[1].name == "length" &&
@@ -191,9 +203,11 @@ std::int64_t MoeConfig::places(std::int64_t tokens, bool train) const {
 
 MoeOutput moe(Tensor x, const std::string& axis, const Dim& hidden, const MoeConfig& config,
               const MoeOptions& options) {
-  const Shape grouped = grouped_shape(x.shape(), axis, config.group);
+  const Shape grouped =
+      options.is_step ? step_shape(x.shape(), axis) : grouped_shape(x.shape(), axis, config.group);
   const Dim batch = grouped[0], groups = grouped[1], width = grouped[3];
-  const std::int64_t capacity = config.places(grouped[2].size, options.train);
+  const std::int64_t capacity =
+      options.is_step ? grouped[2].size : config.places(grouped[2].size, options.train);
   check_user(config.experts * capacity < kMostPlaces, "model.moe: ", config.experts,
              " experts with ", capacity, " places for a group are too many; lower model.moe.group");
   const Router router(gate_logits(x, axis, grouped, config, options), capacity);

@@ -12,6 +12,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/reduce.hpp"
+#include "tessera/ops/shape_ops.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -318,4 +319,47 @@ TEST_CASE("what the gate cannot do is said with its keys") {
   CHECK(message([&] { nn::validate(config); }).find("model.moe.outer = 3") != std::string::npos);
   config.choices = 5;
   CHECK(message([&] { nn::validate(config); }).find("model.moe.choices = 5") != std::string::npos);
+}
+
+TEST_CASE("a decoding step leaves no token out, however many want one expert") {
+  nn::MoeConfig config;
+  config.experts = 3;
+  config.eval_capacity = 0;
+  constexpr std::int64_t kBeam = 9;  // more than an expert's fewest places
+  VariableSet variables;
+  Graph graph("op", variables);
+  const auto layer = [&](Tensor x, bool is_step) {
+    return nn::moe(x, "d", {"hidden", kHidden}, config,
+                   {.feed_forward = {.activation = nn::Activation::silu, .bias = false},
+                    .train = false,
+                    .is_step = is_step})
+        .value;
+  };
+  // All hypotheses of a text are alike, so they all want the same expert.
+  const Shape texts{{"batch", kBatch}, {"d", kWidth}};
+  const Tensor x = graph.input("x", {texts, DType::f64});
+  const Shape beams{texts[0], {"beam", kBeam}, texts[1]};
+  const Tensor all = ops::broadcast(x, beams);
+  graph.fetch("one", layer(x, true));
+  graph.fetch("all", layer(all, true));
+  graph.fetch("row", layer(ops::rename(all, "beam", "length"), false));
+  SimulatedRun run(variables, {&graph}, {});
+  run.executor().initialize(5);
+  std::mt19937 random(2);
+  std::normal_distribution<double> normal;
+  Values values;
+  for (std::int64_t i = 0; i < texts.size(); ++i) values["x"].push_back(normal(random));
+  run.run("op", values);
+  const auto one = run.fetch("op", "one"), found = run.fetch("op", "all"),
+             row = run.fetch("op", "row");
+  for (std::int64_t b = 0; b < kBatch; ++b)
+    for (std::int64_t t = 0; t < kBeam; ++t)
+      for (std::int64_t d = 0; d < kWidth; ++d) {
+        const double expected = one[offset({b, d}, {kBatch, kWidth})];
+        CHECK(std::abs(expected) > 1e-9);
+        const auto at = offset({b, t, d}, {kBatch, kBeam, kWidth});
+        CHECK(found[at] == Approx(expected));
+        // As tokens of a row they share the four places that there are.
+        CHECK(row[at] == Approx(t < 4 ? expected : 0));
+      }
 }

@@ -134,13 +134,14 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return worst;
 }
 
-void check_caches(const models::TransformerConfig& config, DType dtype, double tolerance) {
+void check_caches(const models::TransformerConfig& config, DType dtype, double tolerance,
+                  const std::vector<plan::PlanOptions>& on = meshes()) {
   models::Transformer model(config);
   const Sections sections(model, dtype);
   const auto expected = logits(sections, {}, false);
   CHECK(largest_difference(expected, std::vector<double>(expected.size())) > 0.01);
   CHECK(largest_difference(logits(sections, {}, true), expected) < tolerance);
-  for (const auto& mesh : meshes()) {
+  for (const auto& mesh : on) {
     INFO(mesh.mesh.to_string() << " under " << mesh.layout.to_string());
     CHECK(largest_difference(logits(sections, mesh, false), expected) < tolerance);
     CHECK(largest_difference(logits(sections, mesh, true), expected) < tolerance);
@@ -184,6 +185,24 @@ TEST_CASE("Caches with biases by distance") {
     config.relative_buckets = buckets;
     config.relative_distance = buckets;
     check_caches(config, DType::f64, 1e-12);
+  }
+}
+
+TEST_CASE("Caches of a model with experts that have room for all") {
+  auto config = small_model();
+  config.moe.experts = 4;
+  config.moe.every = 2;
+  config.moe.eval_capacity = 4;
+  config.moe.jitter = 0.1;
+  const std::vector<plan::PlanOptions> on = {
+      options("batch:2", "batch:batch,experts:batch"),
+      options("batch:3", "batch:batch"),
+      options("model:4", "experts:model,vocab:model"),
+      options("batch:2,model:2", "batch:batch,experts:batch,vocab:model,d_ff:model,heads:model"),
+  };
+  for (const std::int64_t choices : {1, 2}) {
+    config.moe.choices = choices;
+    check_caches(config, DType::f64, 1e-12, on);
   }
 }
 

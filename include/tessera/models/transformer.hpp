@@ -55,8 +55,7 @@ class Transformer : public replicate::Model {
   void validate() const override;
   Tensor loss(Graph& graph, const replicate::Batch& batch) override;
   Tensor logits(Graph& graph, const replicate::Batch& batch) override;
-  /// Experts are full or not by which tokens come together, so their texts are computed anew.
-  bool can_cache() const override { return config_.moe.experts == 0; }
+  bool can_cache() const override { return true; }
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t max_length() const override { return config_.max_length; }
   const TransformerConfig& config() const { return config_; }

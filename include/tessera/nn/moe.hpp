@@ -37,6 +37,8 @@ void validate(const MoeConfig& config);
 struct MoeOptions {
   FeedForwardOptions feed_forward;  ///< of each expert; without an output bias
   bool train = true;
+  /// One position of each text: x is [batch, (beam,) axis].
+  bool is_step = false;
   std::uint64_t seed = 0;
   std::int64_t total_rows = 0;  ///< batch rows of the step
 };
@@ -55,9 +57,11 @@ struct MoeOutput {
 /// arXiv:2101.03961). x is [batch, length, axis]. Each row is cut into groups, dims "groups" and
 /// "tokens"; in a group an expert has a number of places ("capacity"), given to the first choices
 /// in the tokens' order, then to the second choices. What gets no place is left to the residual
-/// path. With second_threshold a token goes to its second expert by chance, in proportion to the
-/// weight there (GShard's random dispatch; shares are those of both). A token's result is its
-/// experts' weighted by their probabilities (two: divided by their sum).
+/// path. In a decoding step the hypotheses of a text form a group and each expert has a place for
+/// all of them: no token of a step is left out, whatever comes together. With second_threshold a
+/// token goes to its second expert by chance, in proportion to the weight there (GShard's random
+/// dispatch; shares are those of both). A token's result is its experts' weighted by their
+/// probabilities (two: divided by their sum).
 ///
 /// Tokens are brought to their places by local lookups. Then the dims gate, batch and groups are
 /// renamed to experts, expert_batch and expert_groups: with `batch` and `experts` on one mesh dim

@@ -97,5 +97,18 @@ def test_beam_search_agrees_on_every_mesh():
         runs.check("data.length = 12" in result.err, result)
 
 
+def test_text_of_a_model_with_experts_agrees_on_every_mesh():
+    experts = ["--model.moe.experts=4", "--model.moe.choices=2", "--model.moe.eval_capacity=4",
+               "--layout.rules=batch:batch, experts:batch, vocab:model, d_ff:model, heads:model"]
+    with runs.Place() as place:
+        place.run("train", "--run.dir=run", *experts, ranks=1, expect=0)
+        for search in (["--sample.temperature=0"], ["--sample.beam=5"]):
+            texts = [place.run("sample", "--run.dir=run", *experts, "--sample.prompt=the ",
+                               "--sample.length=8", f"--mesh.shape={mesh}", *search, ranks=ranks,
+                               expect=0).out
+                     for mesh, ranks in [("batch:1,model:1", 1)] + MESHES]
+            runs.check(all(text == texts[0] for text in texts) and len(texts[0]) == 13, texts)
+
+
 if __name__ == "__main__":
     runs.main(dict(globals()))
