@@ -32,6 +32,22 @@ Pieces pieces_of(const MpiGroup& group, std::span<const void* const> send,
   return pieces;
 }
 
+void check_all_reduce(DType dtype, std::span<void* const> buffers,
+                      std::span<const std::int64_t> counts) {
+  check_reducible(dtype);
+  TESSERA_CHECK(buffers.size() == 1 && counts.size() == 1, "one entry for each local rank");
+}
+
+/// Everybody's piece of what is scattered or gathered.
+Blocks blocks_of(const MpiGroup& group, std::span<const void* const> send,
+                 std::span<void* const> receive,
+                 std::span<const std::vector<std::int64_t>> counts) {
+  TESSERA_CHECK(send.size() == 1 && receive.size() == 1 && counts.size() == 1,
+                "one entry for each local rank");
+  TESSERA_CHECK(static_cast<int>(counts[0].size()) == group.size, "one count for each member");
+  return Blocks::adjacent(counts[0]);
+}
+
 }  // namespace
 
 ReduceMode parse_reduce_mode(std::string_view text) {
@@ -66,13 +82,13 @@ const World& MpiCollectives::world() const {
 void MpiCollectives::all_reduce(const MeshDims& dims, ReduceOp op, DType dtype,
                                 std::span<void* const> buffers,
                                 std::span<const std::int64_t> counts) {
-  check_reducible(dtype);
-  TESSERA_CHECK(buffers.size() == 1 && counts.size() == 1, "one entry for each local rank");
+  check_all_reduce(dtype, buffers, counts);
   const MpiGroup& group = impl_->group(dims);
   if (group.size == 1) return;
-  impl_->all_reduce(group, op, dtype, buffers[0], counts[0]);
-  ledger().count(CollectiveKind::all_reduce, dims,
-                 {static_cast<std::int64_t>(bytes_for(counts[0], dtype))});
+  Calls calls;
+  impl_->all_reduce(calls, impl_->blocking, group, op, dtype, buffers[0], counts[0]);
+  calls.wait(impl_->waiter());
+  book(CollectiveKind::all_reduce, dims, counts[0], dtype);
 }
 
 void MpiCollectives::reduce_scatter(const MeshDims& dims, DType dtype,
@@ -80,29 +96,75 @@ void MpiCollectives::reduce_scatter(const MeshDims& dims, DType dtype,
                                     std::span<void* const> receive,
                                     std::span<const std::vector<std::int64_t>> counts) {
   check_reducible(dtype);
-  TESSERA_CHECK(send.size() == 1 && receive.size() == 1 && counts.size() == 1,
-                "one entry for each local rank");
   const MpiGroup& group = impl_->group(dims);
-  TESSERA_CHECK(static_cast<int>(counts[0].size()) == group.size, "one count for each member");
-  const Blocks blocks = Blocks::adjacent(counts[0]);
-  const std::size_t bytes = bytes_for(blocks.total(), dtype);
-  if (group.size == 1) return impl_->copy(receive[0], send[0], bytes);
-  impl_->reduce_scatter(group, dtype, send[0], receive[0], blocks);
-  ledger().count(CollectiveKind::reduce_scatter, dims, {static_cast<std::int64_t>(bytes)});
+  const Blocks blocks = blocks_of(group, send, receive, counts);
+  if (group.size == 1) return impl_->copy(receive[0], send[0], bytes_for(blocks.total(), dtype));
+  Calls calls;
+  impl_->reduce_scatter(calls, impl_->blocking, group, dtype, send[0], receive[0], blocks);
+  calls.wait(impl_->waiter());
+  book(CollectiveKind::reduce_scatter, dims, blocks.total(), dtype);
 }
 
 void MpiCollectives::all_gather(const MeshDims& dims, DType dtype,
                                 std::span<const void* const> send, std::span<void* const> receive,
                                 std::span<const std::vector<std::int64_t>> counts) {
-  TESSERA_CHECK(send.size() == 1 && receive.size() == 1 && counts.size() == 1,
-                "one entry for each local rank");
   const MpiGroup& group = impl_->group(dims);
-  TESSERA_CHECK(static_cast<int>(counts[0].size()) == group.size, "one count for each member");
-  const Blocks blocks = Blocks::adjacent(counts[0]);
-  const std::size_t bytes = bytes_for(blocks.total(), dtype);
-  if (group.size == 1) return impl_->copy(receive[0], send[0], bytes);
-  impl_->all_gather(group, dtype, send[0], receive[0], blocks);
-  ledger().count(CollectiveKind::all_gather, dims, {static_cast<std::int64_t>(bytes)});
+  const Blocks blocks = blocks_of(group, send, receive, counts);
+  if (group.size == 1) return impl_->copy(receive[0], send[0], bytes_for(blocks.total(), dtype));
+  Calls calls;
+  impl_->all_gather(calls, impl_->blocking, group, dtype, send[0], receive[0], blocks);
+  calls.wait(impl_->waiter());
+  book(CollectiveKind::all_gather, dims, blocks.total(), dtype);
+}
+
+std::unique_ptr<Flight> MpiCollectives::start_all_reduce(const MeshDims& dims, ReduceOp op,
+                                                         DType dtype,
+                                                         std::span<void* const> buffers,
+                                                         std::span<const std::int64_t> counts) {
+  check_all_reduce(dtype, buffers, counts);
+  if (impl_->group(dims).size == 1)
+    return Collectives::start_all_reduce(dims, op, dtype, buffers, counts);
+  auto& track = impl_->track(dims);
+  auto flight = std::make_unique<MpiFlight>(track, impl_->waiter());
+  impl_->all_reduce(flight->calls(), track.lane, track.group, op, dtype, buffers[0], counts[0]);
+  flight->test();
+  book(CollectiveKind::all_reduce, dims, counts[0], dtype);
+  return flight;
+}
+
+std::unique_ptr<Flight> MpiCollectives::start_reduce_scatter(
+    const MeshDims& dims, DType dtype, std::span<const void* const> send,
+    std::span<void* const> receive, std::span<const std::vector<std::int64_t>> counts) {
+  check_reducible(dtype);
+  const Blocks blocks = blocks_of(impl_->group(dims), send, receive, counts);
+  if (impl_->group(dims).size == 1)
+    return Collectives::start_reduce_scatter(dims, dtype, send, receive, counts);
+  auto& track = impl_->track(dims);
+  auto flight = std::make_unique<MpiFlight>(track, impl_->waiter());
+  impl_->reduce_scatter(flight->calls(), track.lane, track.group, dtype, send[0], receive[0],
+                        blocks);
+  flight->test();
+  book(CollectiveKind::reduce_scatter, dims, blocks.total(), dtype);
+  return flight;
+}
+
+std::unique_ptr<Flight> MpiCollectives::start_all_gather(
+    const MeshDims& dims, DType dtype, std::span<const void* const> send,
+    std::span<void* const> receive, std::span<const std::vector<std::int64_t>> counts) {
+  const Blocks blocks = blocks_of(impl_->group(dims), send, receive, counts);
+  if (impl_->group(dims).size == 1)
+    return Collectives::start_all_gather(dims, dtype, send, receive, counts);
+  auto& track = impl_->track(dims);
+  auto flight = std::make_unique<MpiFlight>(track, impl_->waiter());
+  impl_->all_gather(flight->calls(), track.lane, track.group, dtype, send[0], receive[0], blocks);
+  flight->test();
+  book(CollectiveKind::all_gather, dims, blocks.total(), dtype);
+  return flight;
+}
+
+void MpiCollectives::book(CollectiveKind kind, const MeshDims& dims, std::int64_t elements,
+                          DType dtype) {
+  ledger().count(kind, dims, {static_cast<std::int64_t>(bytes_for(elements, dtype))});
 }
 
 void MpiCollectives::all_to_all(const MeshDims& dims, DType dtype,

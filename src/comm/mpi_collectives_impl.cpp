@@ -15,6 +15,8 @@ constexpr std::int64_t kLargestPiece = std::int64_t{1} << 30;
 constexpr std::int64_t kCachedPiece = std::int64_t{2} << 20;
 // A sum in rank order holds the pieces of all members at once.
 constexpr std::int64_t kOrderedPiece = std::int64_t{16} << 20;
+// Flights along the same mesh dims that are under way at once.
+constexpr std::size_t kTracks = 4;
 
 const MpiWorld& mpi_world(const World& world) {
   const auto* mpi = dynamic_cast<const MpiWorld*>(&world);
@@ -79,89 +81,108 @@ Staging MpiCollectives::Impl::staging(bool on_host) const {
   return staging;
 }
 
+MpiCollectives::Impl::Track& MpiCollectives::Impl::track(const MeshDims& dims) {
+  Tracks& tracks = tracks_[dims];
+  if (tracks.all.size() < kTracks) {
+    auto track = std::make_unique<Track>();
+    track->group = group(dims);
+    track->communicator =
+        Communicator::split(track->group.handle, 0, static_cast<int>(track->group.rank));
+    track->group.handle = track->communicator.get();
+    tracks.all.push_back(std::move(track));
+    return *tracks.all.back();
+  }
+  Track& track = *tracks.all[tracks.next++ % kTracks];
+  if (track.flight != nullptr) track.flight->finish();
+  return track;
+}
+
 void MpiCollectives::Impl::copy(void* to, const void* from, std::size_t bytes) {
   const Staging through = staging(true);
-  const void* host = through.read(input_, from, bytes);
+  const void* host = through.read(blocking.input, from, bytes);
   if (through.on())
     through.put(to, host, bytes);
   else
     copy_bytes(to, host, bytes);
 }
 
-void MpiCollectives::Impl::ordered_reduce_scatter(const MpiGroup& group, DType dtype,
-                                                  const void* send, const Blocks& blocks,
-                                                  void* receive) {
+void MpiCollectives::Impl::ordered_reduce_scatter(Calls& calls, Lane& lane, const MpiGroup& group,
+                                                  DType dtype, const void* send,
+                                                  const Blocks& blocks, void* receive) {
   const std::int64_t mine = blocks.counts[group.rank];
   const auto pieces =
       Blocks::adjacent(std::vector<std::int64_t>(static_cast<std::size_t>(group.size), mine));
-  void* all = partials_.reserve(bytes_for(pieces.total(), dtype));
-  transport_.all_to_all(group.handle, dtype, send, blocks, all, pieces);
-  sum_pieces(group.size, dtype, receive, all, mine);
+  void* all = lane.partials.reserve(bytes_for(pieces.total(), dtype));
+  transport_.all_to_all(calls, lane.packed, group.handle, dtype, send, blocks, all, pieces);
+  calls.then([=, members = group.size] { sum_pieces(members, dtype, receive, all, mine); });
 }
 
-void MpiCollectives::Impl::ordered_all_reduce(const MpiGroup& group, DType dtype, void* buffer,
-                                              std::int64_t count) {
+void MpiCollectives::Impl::ordered_all_reduce(Calls& calls, Lane& lane, const MpiGroup& group,
+                                              DType dtype, void* buffer, std::int64_t count) {
   std::vector<std::int64_t> shares;
   for (int member = 0; member < group.size; ++member)
     shares.push_back(block(count, group.size, member).size());
   const Blocks blocks = Blocks::adjacent(std::move(shares));
   void* mine = advance(buffer, blocks.offsets[group.rank], dtype);
-  ordered_reduce_scatter(group, dtype, buffer, blocks, mine);
-  transport_.all_gather(group.handle, dtype, nullptr, buffer, blocks, 0);
+  ordered_reduce_scatter(calls, lane, group, dtype, buffer, blocks, mine);
+  transport_.all_gather(calls, lane.packed, group.handle, dtype, nullptr, buffer, blocks, 0);
 }
 
-void MpiCollectives::Impl::all_reduce(const MpiGroup& group, ReduceOp op, DType dtype, void* buffer,
-                                      std::int64_t count) {
+void MpiCollectives::Impl::all_reduce(Calls& calls, Lane& lane, const MpiGroup& group, ReduceOp op,
+                                      DType dtype, void* buffer, std::int64_t count) {
   const bool in_order = ordered() && op == ReduceOp::sum;
   const Staging through = staging(in_order);
   const std::size_t bytes = bytes_for(count, dtype);
-  through.read(output_, buffer, bytes);
-  void* host = through.place(output_, buffer, bytes);
+  through.read(lane.output, buffer, bytes);
+  void* host = through.place(lane.output, buffer, bytes);
   const std::int64_t piece = group.piece(dtype, in_order ? kOrderedPiece : kLargestPiece);
   // At least one call: what is empty on these ranks is still a call in plan and ledger.
   for (std::int64_t at = 0; at == 0 || at < count; at += piece) {
     const std::int64_t n = std::min(piece, count - at);
     if (in_order)
-      ordered_all_reduce(group, dtype, advance(host, at, dtype), n);
+      ordered_all_reduce(calls, lane, group, dtype, advance(host, at, dtype), n);
     else
-      transport_.all_reduce(group.handle, op, dtype, advance(host, at, dtype), n);
+      transport_.all_reduce(calls, group.handle, op, dtype, advance(host, at, dtype), n);
   }
-  through.put(buffer, host, bytes);
+  if (through.on()) calls.then([=] { through.put(buffer, host, bytes); });
 }
 
-void MpiCollectives::Impl::reduce_scatter(const MpiGroup& group, DType dtype, const void* send,
-                                          void* receive, const Blocks& blocks) {
+void MpiCollectives::Impl::reduce_scatter(Calls& calls, Lane& lane, const MpiGroup& group,
+                                          DType dtype, const void* send, void* receive,
+                                          const Blocks& blocks) {
   const std::int64_t share =
       share_of(blocks, group.piece(dtype, ordered() ? kOrderedPiece : kLargestPiece));
   const bool packed = share < longest(blocks);
   const Staging through = staging(ordered() || packed);
   const std::int64_t mine = blocks.counts[group.rank];
-  const void* from = through.read(input_, send, bytes_for(blocks.total(), dtype));
-  void* into = through.place(output_, receive, bytes_for(mine, dtype));
+  const void* from = through.read(lane.input, send, bytes_for(blocks.total(), dtype));
+  void* into = through.place(lane.output, receive, bytes_for(mine, dtype));
   for (std::int64_t at = 0; at == 0 || at < longest(blocks); at += share) {
     const Blocks part = blocks.part(at, share);
     void* target = advance(into, std::min(at, mine), dtype);
     if (ordered())
-      ordered_reduce_scatter(group, dtype, from, part, target);
+      ordered_reduce_scatter(calls, lane, group, dtype, from, part, target);
     else
-      transport_.reduce_scatter(group.handle, dtype, from, part, target);
+      transport_.reduce_scatter(calls, lane.packed, group.handle, dtype, from, part, target);
   }
-  through.put(receive, into, bytes_for(mine, dtype));
+  if (through.on()) calls.then([=] { through.put(receive, into, bytes_for(mine, dtype)); });
 }
 
-void MpiCollectives::Impl::all_gather(const MpiGroup& group, DType dtype, const void* send,
-                                      void* receive, const Blocks& blocks) {
+void MpiCollectives::Impl::all_gather(Calls& calls, Lane& lane, const MpiGroup& group, DType dtype,
+                                      const void* send, void* receive, const Blocks& blocks) {
   const std::int64_t share = share_of(blocks, group.piece(dtype, kLargestPiece));
   const Staging through = staging(!transport_.fits(blocks));
   const std::int64_t mine = blocks.counts[group.rank];
-  const void* from = through.read(input_, send, bytes_for(mine, dtype));
-  void* into = through.place(output_, receive, bytes_for(blocks.total(), dtype));
+  const std::size_t bytes = bytes_for(blocks.total(), dtype);
+  const void* from = through.read(lane.input, send, bytes_for(mine, dtype));
+  void* into = through.place(lane.output, receive, bytes);
   for (std::int64_t at = 0; at == 0 || at < longest(blocks); at += share) {
     const Blocks part = blocks.part(at, share);
-    transport_.all_gather(group.handle, dtype, advance(from, std::min(at, mine), dtype), into, part,
+    transport_.all_gather(calls, lane.packed, group.handle, dtype,
+                          advance(from, std::min(at, mine), dtype), into, part,
                           part.counts[group.rank]);
   }
-  through.put(receive, into, bytes_for(blocks.total(), dtype));
+  if (through.on()) calls.then([=] { through.put(receive, into, bytes); });
 }
 
 void MpiCollectives::Impl::all_to_all(const MpiGroup& group, DType dtype, const void* send,
@@ -176,10 +197,12 @@ void MpiCollectives::Impl::all_to_all(const MpiGroup& group, DType dtype, const 
   const Staging through =
       staging(!transport_.fits(send_blocks) || !transport_.fits(receive_blocks));
   const std::size_t bytes = bytes_for(receive_blocks.total(), dtype);
-  const void* from = through.read(input_, send, bytes_for(send_blocks.total(), dtype));
-  void* into = through.place(output_, receive, bytes);
-  transport_.all_to_all(group.handle, dtype, from, send_blocks.part(0, share), into,
-                        receive_blocks.part(0, share));
+  const void* from = through.read(blocking.input, send, bytes_for(send_blocks.total(), dtype));
+  void* into = through.place(blocking.output, receive, bytes);
+  Calls calls;
+  transport_.all_to_all(calls, blocking.packed, group.handle, dtype, from,
+                        send_blocks.part(0, share), into, receive_blocks.part(0, share));
+  calls.wait(waiter());
   transport_.exchange_rest(group.handle, dtype, from, send_blocks, into, receive_blocks, share,
                            piece);
   through.put(receive, into, bytes);
@@ -191,8 +214,8 @@ void MpiCollectives::Impl::neighbour_exchange(const MpiGroup& group, DType dtype
   const Staging through = staging(false);
   const std::size_t me = group.rank;
   const std::size_t bytes = bytes_for(receive_blocks.total(), dtype);
-  const void* from = through.read(input_, send, bytes_for(send_blocks.total(), dtype));
-  void* into = through.place(output_, receive, bytes);
+  const void* from = through.read(blocking.input, send, bytes_for(send_blocks.total(), dtype));
+  void* into = through.place(blocking.output, receive, bytes);
   Blocks to_others = send_blocks, from_others = receive_blocks;
   const std::int64_t own = to_others.counts[me];
   to_others.counts[me] = from_others.counts[me] = 0;
@@ -212,12 +235,14 @@ void MpiCollectives::Impl::broadcast(const MpiGroup& group, DType dtype, void* b
                                      std::int64_t count) {
   const Staging through = staging(false);
   const std::size_t bytes = bytes_for(count, dtype);
-  if (group.rank == 0) through.read(output_, buffer, bytes);
-  void* host = through.place(output_, buffer, bytes);
+  if (group.rank == 0) through.read(blocking.output, buffer, bytes);
+  void* host = through.place(blocking.output, buffer, bytes);
   const std::int64_t piece = group.piece(dtype, kLargestPiece);
+  Calls calls;
   for (std::int64_t at = 0; at < count; at += piece)
-    transport_.broadcast(group.handle, dtype, advance(host, at, dtype),
+    transport_.broadcast(calls, group.handle, dtype, advance(host, at, dtype),
                          std::min(piece, count - at));
+  calls.wait(waiter());
   if (group.rank != 0) through.put(buffer, host, bytes);
 }
 

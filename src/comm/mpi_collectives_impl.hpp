@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <vector>
 
+#include "mpi_calls.hpp"
 #include "mpi_transport.hpp"
 #include "staging.hpp"
 #include "tessera/comm/mpi_collectives.hpp"
@@ -22,6 +24,14 @@ struct MpiGroup {
   std::int64_t piece(DType dtype, std::int64_t limit_bytes) const;
 };
 
+/// Host memory of one collective at a time, kept for the next.
+struct Lane {
+  Scratch input, output, partials;
+  PackedBlocks packed;
+};
+
+class MpiFlight;
+
 /// How payloads are cut into calls, reach memory and are summed. All calls are collective over
 /// `group`, whose size is above 1.
 struct MpiCollectives::Impl {
@@ -29,13 +39,16 @@ struct MpiCollectives::Impl {
 
   const MpiGroup& group(const MeshDims& dims);
   bool ordered() const { return options.reduce == ReduceMode::ordered; }
+  const Waiter& waiter() const { return transport_.waiter(); }
 
-  void all_reduce(const MpiGroup& group, ReduceOp op, DType dtype, void* buffer,
-                  std::int64_t count);
-  void reduce_scatter(const MpiGroup& group, DType dtype, const void* send, void* receive,
-                      const Blocks& blocks);
-  void all_gather(const MpiGroup& group, DType dtype, const void* send, void* receive,
-                  const Blocks& blocks);
+  // These add the calls by which it is done.
+  void all_reduce(Calls& calls, Lane& lane, const MpiGroup& group, ReduceOp op, DType dtype,
+                  void* buffer, std::int64_t count);
+  void reduce_scatter(Calls& calls, Lane& lane, const MpiGroup& group, DType dtype,
+                      const void* send, void* receive, const Blocks& blocks);
+  void all_gather(Calls& calls, Lane& lane, const MpiGroup& group, DType dtype, const void* send,
+                  void* receive, const Blocks& blocks);
+
   void all_to_all(const MpiGroup& group, DType dtype, const void* send, const Blocks& send_blocks,
                   void* receive, const Blocks& receive_blocks);
   void neighbour_exchange(const MpiGroup& group, DType dtype, const void* send,
@@ -44,21 +57,59 @@ struct MpiCollectives::Impl {
   /// What remains of a collective in a group of one rank.
   void copy(void* to, const void* from, std::size_t bytes);
 
+  /// A track for flights: ranks and memory of its own, so that what travels there is mixed up with
+  /// nothing else, whenever a rank gets to its next call.
+  struct Track {
+    Communicator communicator;
+    MpiGroup group;
+    Lane lane;
+    MpiFlight* flight = nullptr;
+  };
+  /// The next track along these mesh dims, free: a flight that is still there is waited for.
+  Track& track(const MeshDims& dims);
+
   MpiCollectivesOptions options;
   ProcessorMesh mesh;
   std::vector<int> local_ranks;
   bool stage;
+  Lane blocking;  ///< for what is waited for at once
 
  private:
   /// `on_host`: the host itself must touch the data.
   Staging staging(bool on_host) const;
-  void ordered_all_reduce(const MpiGroup& group, DType dtype, void* buffer, std::int64_t count);
-  void ordered_reduce_scatter(const MpiGroup& group, DType dtype, const void* send,
-                              const Blocks& blocks, void* receive);
+  void ordered_all_reduce(Calls& calls, Lane& lane, const MpiGroup& group, DType dtype,
+                          void* buffer, std::int64_t count);
+  void ordered_reduce_scatter(Calls& calls, Lane& lane, const MpiGroup& group, DType dtype,
+                              const void* send, const Blocks& blocks, void* receive);
+
+  struct Tracks {
+    std::vector<std::unique_ptr<Track>> all;
+    std::size_t next = 0;
+  };
 
   Transport transport_;
   std::map<MeshDims, MpiGroup> groups_;
-  Scratch input_, output_, partials_;
+  std::map<MeshDims, Tracks> tracks_;
+};
+
+/// A collective under way on a track.
+class MpiFlight final : public Flight {
+ public:
+  MpiFlight(MpiCollectives::Impl::Track& track, const Waiter& waiter)
+      : track_(track), waiter_(waiter) {
+    track_.flight = this;
+  }
+  ~MpiFlight() override {
+    if (track_.flight == this) track_.flight = nullptr;
+  }
+  Calls& calls() { return calls_; }
+  bool test() override { return calls_.test(); }
+  void finish() override { calls_.wait(waiter_); }
+
+ private:
+  MpiCollectives::Impl::Track& track_;
+  Waiter waiter_;
+  Calls calls_;
 };
 
 }  // namespace tessera::comm

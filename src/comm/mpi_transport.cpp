@@ -27,6 +27,25 @@ int as_int(std::int64_t value) {
   return static_cast<int>(value);
 }
 
+/// Blocks from their places, one after the other.
+void pack(DType dtype, const void* from, const Blocks& blocks, void* packed) {
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < blocks.counts.size(); ++i) {
+    copy_bytes(advance(packed, at, dtype), advance(from, blocks.offsets[i], dtype),
+               bytes_for(blocks.counts[i], dtype));
+    at += blocks.counts[i];
+  }
+}
+
+void unpack(DType dtype, const void* packed, void* to, const Blocks& blocks) {
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < blocks.counts.size(); ++i) {
+    copy_bytes(advance(to, blocks.offsets[i], dtype), advance(packed, at, dtype),
+               bytes_for(blocks.counts[i], dtype));
+    at += blocks.counts[i];
+  }
+}
+
 }  // namespace
 
 Blocks Blocks::adjacent(std::vector<std::int64_t> counts) {
@@ -57,76 +76,64 @@ bool Transport::fits(const Blocks& blocks) const {
   return true;
 }
 
-const void* Transport::pack(DType dtype, const void* from, const Blocks& blocks,
-                            Scratch& scratch) const {
-  void* packed = scratch.reserve(bytes_for(blocks.total(), dtype));
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < blocks.counts.size(); ++i) {
-    copy_bytes(advance(packed, at, dtype), advance(from, blocks.offsets[i], dtype),
-               bytes_for(blocks.counts[i], dtype));
-    at += blocks.counts[i];
+void Transport::all_reduce(Calls& calls, MPI_Comm group, program::ReduceOp op, DType dtype,
+                           void* buffer, std::int64_t count) {
+  calls.call([=, n = as_int(count), sum = ops_.get(op, dtype)](MPI_Request& request) {
+    TESSERA_MPI(MPI_Iallreduce, MPI_IN_PLACE, buffer, n, mpi_type(dtype), sum, group, &request);
+  });
+}
+
+void Transport::reduce_scatter(Calls& calls, PackedBlocks& packed, MPI_Comm group, DType dtype,
+                               const void* send, const Blocks& blocks, void* receive) {
+  const void* from = send;
+  if (blocks.offsets != Blocks::adjacent(blocks.counts).offsets) {
+    void* adjacent = packed.send.reserve(bytes_for(blocks.total(), dtype));
+    calls.then([=] { pack(dtype, send, blocks, adjacent); });
+    from = adjacent;
   }
-  return packed;
+  calls.call([=, counts = as_int(blocks.counts)](MPI_Request& request) {
+    TESSERA_MPI(MPI_Ireduce_scatter, from, receive, counts.data(), mpi_type(dtype), MPI_SUM, group,
+                &request);
+  });
 }
 
-void Transport::unpack(DType dtype, const void* packed, void* to, const Blocks& blocks) const {
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < blocks.counts.size(); ++i) {
-    copy_bytes(advance(to, blocks.offsets[i], dtype), advance(packed, at, dtype),
-               bytes_for(blocks.counts[i], dtype));
-    at += blocks.counts[i];
-  }
-}
-
-void Transport::all_reduce(MPI_Comm group, program::ReduceOp op, DType dtype, void* buffer,
-                           std::int64_t count) {
-  MPI_Request request;
-  TESSERA_MPI(MPI_Iallreduce, MPI_IN_PLACE, buffer, as_int(count), mpi_type(dtype),
-              ops_.get(op, dtype), group, &request);
-  waiter_.wait(request);
-}
-
-void Transport::reduce_scatter(MPI_Comm group, DType dtype, const void* send, const Blocks& blocks,
-                               void* receive) {
-  const bool adjacent = blocks.offsets == Blocks::adjacent(blocks.counts).offsets;
-  if (!adjacent) send = pack(dtype, send, blocks, send_scratch_);
-  const auto counts = as_int(blocks.counts);
-  MPI_Request request;
-  TESSERA_MPI(MPI_Ireduce_scatter, send, receive, counts.data(), mpi_type(dtype), MPI_SUM, group,
-              &request);
-  waiter_.wait(request);
-}
-
-void Transport::all_gather(MPI_Comm group, DType dtype, const void* send, void* receive,
-                           const Blocks& blocks, std::int64_t mine) {
+void Transport::all_gather(Calls& calls, PackedBlocks& packed, MPI_Comm group, DType dtype,
+                           const void* send, void* receive, const Blocks& blocks,
+                           std::int64_t mine) {
   const bool direct = fits(blocks);
   const Blocks target = direct ? blocks : Blocks::adjacent(blocks.counts);
-  void* into = direct ? receive : receive_scratch_.reserve(bytes_for(target.total(), dtype));
+  void* into = direct ? receive : packed.receive.reserve(bytes_for(target.total(), dtype));
   TESSERA_CHECK(send || direct, "blocks in place must lie within MPI's offsets");
-  const auto counts = as_int(target.counts), offsets = as_int(target.offsets);
-  const MPI_Datatype type = mpi_type(dtype);
-  MPI_Request request;
-  TESSERA_MPI(MPI_Iallgatherv, send ? send : MPI_IN_PLACE, send ? as_int(mine) : 0, type, into,
-              counts.data(), offsets.data(), type, group, &request);
-  waiter_.wait(request);
-  if (!direct) unpack(dtype, into, receive, blocks);
+  calls.call([=, counts = as_int(target.counts), offsets = as_int(target.offsets),
+              n = send ? as_int(mine) : 0](MPI_Request& request) {
+    const MPI_Datatype type = mpi_type(dtype);
+    TESSERA_MPI(MPI_Iallgatherv, send ? send : MPI_IN_PLACE, n, type, into, counts.data(),
+                offsets.data(), type, group, &request);
+  });
+  if (!direct) calls.then([=] { unpack(dtype, into, receive, blocks); });
 }
 
-void Transport::all_to_all(MPI_Comm group, DType dtype, const void* send, const Blocks& send_blocks,
-                           void* receive, const Blocks& receive_blocks) {
+void Transport::all_to_all(Calls& calls, PackedBlocks& packed, MPI_Comm group, DType dtype,
+                           const void* send, const Blocks& send_blocks, void* receive,
+                           const Blocks& receive_blocks) {
   const bool send_direct = fits(send_blocks), receive_direct = fits(receive_blocks);
   const Blocks from = send_direct ? send_blocks : Blocks::adjacent(send_blocks.counts);
   const Blocks to = receive_direct ? receive_blocks : Blocks::adjacent(receive_blocks.counts);
-  if (!send_direct) send = pack(dtype, send, send_blocks, send_scratch_);
-  void* into = receive_direct ? receive : receive_scratch_.reserve(bytes_for(to.total(), dtype));
-  const auto send_counts = as_int(from.counts), send_offsets = as_int(from.offsets);
-  const auto receive_counts = as_int(to.counts), receive_offsets = as_int(to.offsets);
-  const MPI_Datatype type = mpi_type(dtype);
-  MPI_Request request;
-  TESSERA_MPI(MPI_Ialltoallv, send, send_counts.data(), send_offsets.data(), type, into,
-              receive_counts.data(), receive_offsets.data(), type, group, &request);
-  waiter_.wait(request);
-  if (!receive_direct) unpack(dtype, into, receive, receive_blocks);
+  const void* out = send;
+  if (!send_direct) {
+    void* adjacent = packed.send.reserve(bytes_for(from.total(), dtype));
+    calls.then([=] { pack(dtype, send, send_blocks, adjacent); });
+    out = adjacent;
+  }
+  void* into = receive_direct ? receive : packed.receive.reserve(bytes_for(to.total(), dtype));
+  calls.call([=, send_counts = as_int(from.counts), send_offsets = as_int(from.offsets),
+              receive_counts = as_int(to.counts),
+              receive_offsets = as_int(to.offsets)](MPI_Request& request) {
+    const MPI_Datatype type = mpi_type(dtype);
+    TESSERA_MPI(MPI_Ialltoallv, out, send_counts.data(), send_offsets.data(), type, into,
+                receive_counts.data(), receive_offsets.data(), type, group, &request);
+  });
+  if (!receive_direct) calls.then([=] { unpack(dtype, into, receive, receive_blocks); });
 }
 
 void Transport::exchange_rest(MPI_Comm group, DType dtype, const void* send,
@@ -150,10 +157,11 @@ void Transport::exchange_rest(MPI_Comm group, DType dtype, const void* send,
   if (!requests.empty()) waiter_.wait_all(requests);
 }
 
-void Transport::broadcast(MPI_Comm group, DType dtype, void* buffer, std::int64_t count) {
-  MPI_Request request;
-  TESSERA_MPI(MPI_Ibcast, buffer, as_int(count), mpi_type(dtype), 0, group, &request);
-  waiter_.wait(request);
+void Transport::broadcast(Calls& calls, MPI_Comm group, DType dtype, void* buffer,
+                          std::int64_t count) {
+  calls.call([=, n = as_int(count)](MPI_Request& request) {
+    TESSERA_MPI(MPI_Ibcast, buffer, n, mpi_type(dtype), 0, group, &request);
+  });
 }
 
 }  // namespace tessera::comm

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "mpi_calls.hpp"
 #include "mpi_types.hpp"
 #include "staging.hpp"
 #include "tessera/comm/communicator.hpp"
@@ -23,45 +24,47 @@ struct Blocks {
   std::int64_t total() const;
 };
 
-/// How MPI is called: nonblocking and waited for, each call within MPI's int counts and offsets.
-/// Pointers are whatever MPI can read. Calls are as large as the caller makes them.
+/// Host memory for blocks that MPI can't be given as they lie.
+struct PackedBlocks {
+  Scratch send, receive;
+};
+
+/// How MPI is called: nonblocking, each call within MPI's int counts and offsets. Adds to `calls`
+/// what a collective needs; calls that use the same `packed` must follow each other. Pointers are
+/// whatever MPI can read. Calls are as large as the caller makes them.
 class Transport {
  public:
   Transport(Waiter waiter, std::int64_t largest_offset)
       : waiter_(waiter), largest_offset_(largest_offset) {}
 
+  const Waiter& waiter() const { return waiter_; }
   /// Whether MPI can be given offsets into a buffer of these blocks. Otherwise they are packed, by
   /// the host.
   bool fits(const Blocks& blocks) const;
 
   /// In place.
-  void all_reduce(MPI_Comm group, program::ReduceOp op, DType dtype, void* buffer,
+  void all_reduce(Calls& calls, MPI_Comm group, program::ReduceOp op, DType dtype, void* buffer,
                   std::int64_t count);
   /// Sum of everybody's block for this rank. The blocks are sent from where they stand, packed
   /// first if they are not adjacent.
-  void reduce_scatter(MPI_Comm group, DType dtype, const void* send, const Blocks& blocks,
-                      void* receive);
+  void reduce_scatter(Calls& calls, PackedBlocks& packed, MPI_Comm group, DType dtype,
+                      const void* send, const Blocks& blocks, void* receive);
   /// Everybody's block to `blocks` of `receive`. `send` null: it is in its place already.
-  void all_gather(MPI_Comm group, DType dtype, const void* send, void* receive,
-                  const Blocks& blocks, std::int64_t mine);
-  void all_to_all(MPI_Comm group, DType dtype, const void* send, const Blocks& send_blocks,
-                  void* receive, const Blocks& receive_blocks);
+  void all_gather(Calls& calls, PackedBlocks& packed, MPI_Comm group, DType dtype, const void* send,
+                  void* receive, const Blocks& blocks, std::int64_t mine);
+  void all_to_all(Calls& calls, PackedBlocks& packed, MPI_Comm group, DType dtype, const void* send,
+                  const Blocks& send_blocks, void* receive, const Blocks& receive_blocks);
   /// Each block beyond the first `done` elements (which all_to_all may have brought), in messages
-  /// of at most `piece` elements between the two ranks of each pair that has any.
+  /// of at most `piece` elements between the two ranks of each pair that has any. Waits for them.
   void exchange_rest(MPI_Comm group, DType dtype, const void* send, const Blocks& send_blocks,
                      void* receive, const Blocks& receive_blocks, std::int64_t done,
                      std::int64_t piece);
-  void broadcast(MPI_Comm group, DType dtype, void* buffer, std::int64_t count);
+  void broadcast(Calls& calls, MPI_Comm group, DType dtype, void* buffer, std::int64_t count);
 
  private:
-  const void* pack(DType dtype, const void* from, const Blocks& blocks, Scratch& scratch) const;
-  void unpack(DType dtype, const void* packed, void* to, const Blocks& blocks) const;
-
   Waiter waiter_;
   std::int64_t largest_offset_;
   ReduceOps ops_;
-  Scratch send_scratch_;
-  Scratch receive_scratch_;
 };
 
 }  // namespace tessera::comm

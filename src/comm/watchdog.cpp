@@ -61,6 +61,25 @@ void Watchdog::at(const char* section, const char* label) {
   progress_.fetch_add(1, std::memory_order_release);
 }
 
+void Watchdog::took_off(int flight, const char* label) {
+  const std::lock_guard lock(flights_mutex_);
+  flights_[flight] = label;
+}
+
+void Watchdog::landed(int flight) {
+  const std::lock_guard lock(flights_mutex_);
+  flights_.erase(flight);
+}
+
+/// ", under way: flight 2 of 'gradients'"; "" if nothing is.
+std::string Watchdog::flights() const {
+  const std::lock_guard lock(flights_mutex_);
+  std::string text;
+  for (const auto& [flight, label] : flights_)
+    text += concat(text.empty() ? ", under way: " : ", ", "flight ", flight, " of '", label, "'");
+  return text;
+}
+
 void Watchdog::step_done() {
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - last_step_).count();
@@ -86,7 +105,8 @@ std::string Watchdog::message(double idle_s) const {
       section ? concat("in section '", section, "', step '", label ? label : "", "'")
               : std::string("before the first step");
   return concat("rank ", rank_, ": no progress for ", static_cast<std::int64_t>(idle_s),
-                " s, the job hangs (run.hang_timeout = ", format_double(timeout_s_), "): ", place);
+                " s, the job hangs (run.hang_timeout = ", format_double(timeout_s_), "): ", place,
+                flights());
 }
 
 void Watchdog::watch() {

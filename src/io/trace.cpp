@@ -38,6 +38,7 @@ struct Describe {
   Description operator()(const program::RingStep& step) const {
     return {step.label, "communication"};
   }
+  Description operator()(const program::FinishStep& step) const { return {step.label, "finish"}; }
   Description operator()(const program::LocalStep& step) const { return {step.label, "local"}; }
   Description operator()(const program::ExchangeStep& step) const {
     return {step.label, step.mesh_dims.empty() ? "local" : "neighbour_exchange"};
@@ -51,6 +52,17 @@ std::string event(int rank, const Description& what, const std::string& section,
   json.key("name").value(what.name).key("cat").value(what.category);
   json.key("ts").value(begin).key("dur").value(end - begin);
   json.key("args").begin_object().key("section").value(section).key("op").value(what.category);
+  return json.end_object().end_object().text();
+}
+
+/// One end of a flight, which is drawn in a row of its own beside the steps of its rank.
+std::string flight_event(const char* end, int rank, int flight, const Description& what,
+                         const std::string& section, double at) {
+  JsonWriter json;
+  json.begin_object().key("ph").value(end).key("pid").value(0).key("tid").value(rank);
+  json.key("id").value(concat(rank, ".", flight)).key("name").value(what.name);
+  json.key("cat").value(what.category + " under way").key("ts").value(at);
+  json.key("args").begin_object().key("section").value(section).key("flight").value(flight);
   return json.end_object().end_object().text();
 }
 
@@ -101,14 +113,22 @@ void TraceRecorder::write(const std::string& text) {
   std::fputc('\n', out_);
 }
 
-void TraceRecorder::begin(const std::string& /*section*/, const program::Step& /*step*/) {
+void TraceRecorder::begin(const std::string& /*section*/, const program::Step& step) {
   begun_ = now();
+  if (program::started_by(step) >= 0) started_[program::started_by(step)] = begun_;
 }
 
 void TraceRecorder::end(const std::string& section, const program::Step& step) {
   const double ended = now();
   write(event(collectives_.local_ranks().front(), std::visit(Describe{}, step), section, begun_,
               ended));
+}
+
+void TraceRecorder::landed(const std::string& section, const program::Step& start) {
+  const int rank = collectives_.local_ranks().front(), flight = program::started_by(start);
+  const Description what = std::visit(Describe{}, start);
+  write(flight_event("b", rank, flight, what, section, started_.at(flight)));
+  write(flight_event("e", rank, flight, what, section, now()));
 }
 
 void TraceRecorder::begin_phase() {

@@ -48,17 +48,25 @@ std::string buffer_text(const Buffer& buffer, const MeshShape& mesh) {
                 format_bytes(static_cast<double>(buffer.bytes)), " at ", buffer.offset);
 }
 
+std::string flight_text(int flight) {
+  return flight < 0 ? "" : concat(", start of flight ", flight);
+}
+
 std::string step_text(const Step& step, const MeshShape& mesh) {
   if (const auto* kernel = std::get_if<program::KernelStep>(&step))
     return concat("kernel ", kernel->kernel, "  ", kernel->attributes.to_string());
   if (const auto* reduce = std::get_if<program::AllReduceStep>(&step))
     return concat("all_reduce ", name_of(reduce->op), " over ", mesh_names(reduce->mesh_dims, mesh),
                   ", ", reduce->buffers.size(),
-                  reduce->buffers.size() == 1 ? " tensor" : " tensors in one bucket");
+                  reduce->buffers.size() == 1 ? " tensor" : " tensors in one bucket",
+                  flight_text(reduce->flight));
   if (const auto* relayout = std::get_if<program::RelayoutStep>(&step))
     return concat(name_of(relayout->kind), " over ", mesh[relayout->mesh_dim].name, ", ",
                   relayout->inputs.size(),
-                  relayout->inputs.size() == 1 ? " tensor" : " tensors in one bucket");
+                  relayout->inputs.size() == 1 ? " tensor" : " tensors in one bucket",
+                  flight_text(relayout->flight));
+  if (const auto* finish = std::get_if<program::FinishStep>(&step))
+    return concat("finish of flight ", finish->flight);
   if (const auto* exchange = std::get_if<program::ExchangeStep>(&step)) {
     const bool local = exchange->mesh_dims.empty();
     return concat(

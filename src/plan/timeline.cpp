@@ -36,6 +36,7 @@ std::string kind_of(const program::Step& step) {
   if (std::holds_alternative<program::AllReduceStep>(step)) return "all_reduce";
   if (const auto* relayout = std::get_if<program::RelayoutStep>(&step))
     return program::name_of(relayout->kind);
+  if (std::holds_alternative<program::FinishStep>(step)) return "finish";
   return std::holds_alternative<program::ExchangeStep>(step) ? "exchange" : "local";
 }
 

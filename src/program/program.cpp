@@ -55,7 +55,10 @@ void add_step(Hasher& hasher, const Step& step) {
                                                run.from_step, run.to, run.to_step});
   } else if (const auto* ring = std::get_if<RingStep>(&step)) {
     hasher.add(static_cast<std::uint64_t>(ring->mesh_dim));
+  } else if (const auto* finish = std::get_if<FinishStep>(&step)) {
+    hasher.add(static_cast<std::uint64_t>(finish->flight));
   }
+  hasher.add(static_cast<std::uint64_t>(started_by(step)));
 }
 
 void append(std::vector<BufferId>& to, const std::vector<BufferId>& from) {
@@ -132,6 +135,8 @@ std::vector<BufferId> reads_of(const Step& step) {
     reads = exchange->inputs;
   } else if (const auto* ring = std::get_if<RingStep>(&step)) {
     reads = ring->inputs;
+  } else if (const auto* finish = std::get_if<FinishStep>(&step)) {
+    reads = finish->reads;
   }
   return reads;
 }
@@ -141,10 +146,11 @@ std::vector<BufferId> writes_of(const Step& step) {
   if (const auto* kernel = std::get_if<KernelStep>(&step)) {
     writes = kernel->outputs;
   } else if (const auto* reduce = std::get_if<AllReduceStep>(&step)) {
-    writes = reduce->buffers;
+    // A bucket that is packed comes back to its buffers when its flight ends.
+    if (reduce->flight < 0 || reduce->staging < 0) writes = reduce->buffers;
     if (reduce->staging >= 0) writes.push_back(reduce->staging);
   } else if (const auto* relayout = std::get_if<RelayoutStep>(&step)) {
-    append(writes, relayout->outputs);
+    if (relayout->flight < 0 || relayout->receive < 0) append(writes, relayout->outputs);
     if (relayout->send >= 0) writes.push_back(relayout->send);
     if (relayout->receive >= 0) writes.push_back(relayout->receive);
   } else if (const auto* local = std::get_if<LocalStep>(&step)) {
@@ -156,12 +162,36 @@ std::vector<BufferId> writes_of(const Step& step) {
   } else if (const auto* ring = std::get_if<RingStep>(&step)) {
     writes = ring->outputs;
     writes.insert(writes.end(), {ring->send, ring->receive});
+  } else if (const auto* finish = std::get_if<FinishStep>(&step)) {
+    writes = finish->writes;
   }
   return writes;
 }
 
 const std::string& label_of(const Step& step) {
   return std::visit([](const auto& s) -> const std::string& { return s.label; }, step);
+}
+
+int started_by(const Step& step) {
+  if (const auto* reduce = std::get_if<AllReduceStep>(&step)) return reduce->flight;
+  if (const auto* relayout = std::get_if<RelayoutStep>(&step)) return relayout->flight;
+  return -1;
+}
+
+FinishStep finish_of(const Step& start) {
+  FinishStep finish{label_of(start), started_by(start), {}, {}};
+  if (const auto* reduce = std::get_if<AllReduceStep>(&start)) {
+    finish.reads = reduce->buffers;
+    if (reduce->staging >= 0) finish.reads = {reduce->staging};
+    finish.writes = reduce->buffers;
+  } else if (const auto* relayout = std::get_if<RelayoutStep>(&start)) {
+    finish.reads = relayout->inputs;
+    if (relayout->send >= 0) finish.reads = {relayout->send};
+    if (relayout->receive >= 0) finish.reads.push_back(relayout->receive);
+    finish.writes = relayout->outputs;
+  }
+  TESSERA_CHECK(finish.flight >= 0, finish.label, " starts no flight");
+  return finish;
 }
 
 bool Program::has_section(const std::string& name) const {

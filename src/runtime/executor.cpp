@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "flights.hpp"
 #include "prepared.hpp"
 #include "tessera/base/bf16.hpp"
 #include "tessera/base/error.hpp"
@@ -72,6 +73,7 @@ struct Executor::Impl {
   std::vector<device::Memory> arenas;
   Places places;
   std::map<std::string, std::vector<PreparedStep>> sections;
+  Flights flights;
 
   Impl(const program::Program& p, comm::Collectives& c, const device::Exec& e, ExecutorOptions o)
       : program(p), collectives(c), exec(e), options(o) {
@@ -150,7 +152,12 @@ struct Executor::Impl {
   }
 
   void run_step(const program::Step& step, const PreparedStep& prepared,
-                const kernels::Feeds& feeds) const;
+                const kernels::Feeds& feeds);
+  void run_all_reduce(const program::Step& step, const PreparedStep& prepared);
+  void run_relayout(const program::Step& step, const PreparedStep& prepared);
+  std::unique_ptr<comm::Flight> start_relayout(const program::RelayoutStep& step,
+                                               const PreparedRelayout& prepared);
+  void finish(const program::FinishStep& step);
   void run_exchange(const program::ExchangeStep& step, const PreparedExchange& prepared) const;
   void poison_dead(const Section& section, int step) const {
     for (const auto& buffer : section.buffers)
@@ -162,7 +169,7 @@ struct Executor::Impl {
 };
 
 void Executor::Impl::run_step(const program::Step& step, const PreparedStep& prepared,
-                              const kernels::Feeds& feeds) const {
+                              const kernels::Feeds& feeds) {
   if (const auto* kernel = std::get_if<PreparedKernel>(&prepared)) {
     for (std::size_t r = 0; r < kernel->ranks.size(); ++r) {
       const auto& rank = kernel->ranks[r];
@@ -171,31 +178,12 @@ void Executor::Impl::run_step(const program::Step& step, const PreparedStep& pre
                  rank.outputs.data(), static_cast<int>(rank.outputs.size()), rank.workspace, feeds,
                  places.coordinates[r].data()});
     }
-  } else if (const auto* reduce = std::get_if<PreparedAllReduce>(&prepared)) {
-    const auto& plan = std::get<program::AllReduceStep>(step);
-    for (const auto& copies : reduce->pack) run_copies(exec, copies);
-    if (!device::Exec::is_host()) exec.fence();
-    collectives.all_reduce(plan.mesh_dims, plan.op, reduce->dtype, reduce->data, reduce->counts);
-    for (const auto& copies : reduce->unpack) run_copies(exec, copies);
-  } else if (const auto* relayout = std::get_if<PreparedRelayout>(&prepared)) {
-    const auto& plan = std::get<program::RelayoutStep>(step);
-    const comm::MeshDims dims{plan.mesh_dim};
-    for (const auto& copies : relayout->pack) run_copies(exec, copies);
-    if (!device::Exec::is_host()) exec.fence();
-    switch (plan.kind) {
-      case program::CollectiveKind::reduce_scatter:
-        collectives.reduce_scatter(dims, relayout->dtype, relayout->send, relayout->receive,
-                                   relayout->send_counts);
-        break;
-      case program::CollectiveKind::all_gather:
-        collectives.all_gather(dims, relayout->dtype, relayout->send, relayout->receive,
-                               relayout->receive_counts);
-        break;
-      default:
-        collectives.all_to_all(dims, relayout->dtype, relayout->send, relayout->send_counts,
-                               relayout->receive, relayout->receive_counts);
-    }
-    for (const auto& copies : relayout->unpack) run_copies(exec, copies);
+  } else if (std::holds_alternative<PreparedAllReduce>(prepared)) {
+    run_all_reduce(step, prepared);
+  } else if (std::holds_alternative<PreparedRelayout>(prepared)) {
+    run_relayout(step, prepared);
+  } else if (std::holds_alternative<PreparedFinish>(prepared)) {
+    finish(std::get<program::FinishStep>(step));
   } else if (const auto* ring = std::get_if<PreparedRing>(&prepared)) {
     for (const auto& copies : ring->pack) run_copies(exec, copies);
     if (!device::Exec::is_host()) exec.fence();
@@ -213,6 +201,61 @@ void Executor::Impl::run_step(const program::Step& step, const PreparedStep& pre
         run_copies(exec, {rank.copy});
     }
   }
+}
+
+void Executor::Impl::run_all_reduce(const program::Step& step, const PreparedStep& prepared) {
+  const auto& plan = std::get<program::AllReduceStep>(step);
+  const auto& reduce = std::get<PreparedAllReduce>(prepared);
+  for (const auto& copies : reduce.pack) run_copies(exec, copies);
+  if (!device::Exec::is_host()) exec.fence();
+  if (plan.flight >= 0)
+    return flights.add(step, prepared,
+                       collectives.start_all_reduce(plan.mesh_dims, plan.op, reduce.dtype,
+                                                    reduce.data, reduce.counts));
+  collectives.all_reduce(plan.mesh_dims, plan.op, reduce.dtype, reduce.data, reduce.counts);
+  for (const auto& copies : reduce.unpack) run_copies(exec, copies);
+}
+
+void Executor::Impl::run_relayout(const program::Step& step, const PreparedStep& prepared) {
+  const auto& plan = std::get<program::RelayoutStep>(step);
+  const auto& relayout = std::get<PreparedRelayout>(prepared);
+  const comm::MeshDims dims{plan.mesh_dim};
+  for (const auto& copies : relayout.pack) run_copies(exec, copies);
+  if (!device::Exec::is_host()) exec.fence();
+  if (plan.flight >= 0) return flights.add(step, prepared, start_relayout(plan, relayout));
+  switch (plan.kind) {
+    case program::CollectiveKind::reduce_scatter:
+      collectives.reduce_scatter(dims, relayout.dtype, relayout.send, relayout.receive,
+                                 relayout.send_counts);
+      break;
+    case program::CollectiveKind::all_gather:
+      collectives.all_gather(dims, relayout.dtype, relayout.send, relayout.receive,
+                             relayout.receive_counts);
+      break;
+    default:
+      collectives.all_to_all(dims, relayout.dtype, relayout.send, relayout.send_counts,
+                             relayout.receive, relayout.receive_counts);
+  }
+  for (const auto& copies : relayout.unpack) run_copies(exec, copies);
+}
+
+std::unique_ptr<comm::Flight> Executor::Impl::start_relayout(const program::RelayoutStep& step,
+                                                             const PreparedRelayout& prepared) {
+  const comm::MeshDims dims{step.mesh_dim};
+  if (step.kind == program::CollectiveKind::reduce_scatter)
+    return collectives.start_reduce_scatter(dims, prepared.dtype, prepared.send, prepared.receive,
+                                            prepared.send_counts);
+  TESSERA_CHECK(step.kind == program::CollectiveKind::all_gather, step.label,
+                ": an all_to_all is no flight");
+  return collectives.start_all_gather(dims, prepared.dtype, prepared.send, prepared.receive,
+                                      prepared.receive_counts);
+}
+
+void Executor::Impl::finish(const program::FinishStep& step) {
+  const PreparedStep& start = flights.finish(step);
+  const auto* reduce = std::get_if<PreparedAllReduce>(&start);
+  const auto& unpack = reduce ? reduce->unpack : std::get<PreparedRelayout>(start).unpack;
+  for (const auto& copies : unpack) run_copies(exec, copies);
 }
 
 void Executor::Impl::run_exchange(const program::ExchangeStep& step,
@@ -321,11 +364,13 @@ void Executor::run(const std::string& section, const kernels::Feeds& feeds) {
   const auto& prepared = impl_->sections.at(section);
   impl_->collectives.ledger().set_section(section);
   impl_->set_feeds(plan, feeds);
+  impl_->flights.begin_section(section, impl_->recorder);
   const auto run = [&](std::size_t i, const PreparedStep& step) {
     if (impl_->recorder) impl_->recorder->begin(section, plan.steps[i]);
     impl_->run_step(plan.steps[i], step, feeds);
     if (impl_->options.synchronous) impl_->exec.fence();
     if (impl_->recorder) impl_->recorder->end(section, plan.steps[i]);
+    impl_->flights.test();
   };
   for (std::size_t i = 0; i < prepared.size(); ++i) {
     if (const program::Repeat* repeat = plan.repeat_of(static_cast<int>(i))) {
@@ -339,6 +384,7 @@ void Executor::run(const std::string& section, const kernels::Feeds& feeds) {
     }
     if (impl_->options.poison) impl_->poison_dead(plan, static_cast<int>(i));
   }
+  impl_->flights.end_section();
   impl_->exec.fence();
   impl_->collectives.ledger().set_section("");
 }

@@ -182,6 +182,8 @@ struct Preparer {
   PreparedStep operator()(const program::ExchangeStep& step) const {
     return prepare_exchange(section, step, places);
   }
+
+  PreparedStep operator()(const program::FinishStep&) const { return PreparedFinish(); }
 };
 
 }  // namespace

@@ -49,6 +49,9 @@ struct PreparedLocal {
   std::vector<Rank> ranks;
 };
 
+/// All that a finish needs its start knows.
+struct PreparedFinish {};
+
 struct PreparedExchange {
   struct Rank {
     const void* send = nullptr;
@@ -62,7 +65,7 @@ struct PreparedExchange {
 };
 
 using PreparedStep = std::variant<PreparedKernel, PreparedAllReduce, PreparedRelayout,
-                                  PreparedLocal, PreparedExchange, PreparedRing>;
+                                  PreparedLocal, PreparedExchange, PreparedRing, PreparedFinish>;
 
 /// Where the local ranks' arenas are and which coordinates they have.
 struct Places {

@@ -16,7 +16,14 @@ void Observers::begin(const std::string& section, const program::Step& step) {
 }
 
 void Observers::end(const std::string& section, const program::Step& step) {
+  if (program::started_by(step) >= 0)
+    watchdog_.took_off(program::started_by(step), program::label_of(step).c_str());
   if (trace_) trace_->end(section, step);
+}
+
+void Observers::landed(const std::string& section, const program::Step& start) {
+  watchdog_.landed(program::started_by(start));
+  if (trace_) trace_->landed(section, start);
 }
 
 void Observers::step_done() {

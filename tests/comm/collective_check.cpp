@@ -2,6 +2,7 @@
 #include "collective_check.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include "tessera/base/error.hpp"
@@ -99,8 +100,14 @@ class Buffers {
 
 struct Checker {
   comm::Collectives& collectives;
+  bool as_flights = false;
   MeshDims dims;
   std::vector<std::string> failures;
+
+  static void fly(std::unique_ptr<comm::Flight> flight) {
+    flight->test();
+    flight->finish();
+  }
 
   const MeshShape& mesh() const { return collectives.mesh(); }
   const std::vector<int>& ranks() const { return collectives.local_ranks(); }
@@ -123,7 +130,11 @@ struct Checker {
       for (std::int64_t i = 0; i < counts.back(); ++i) data.push_back(value<T>(rank, 0, i));
       buffers.add(data);
     }
-    collectives.all_reduce(dims, op, dtype_for<T>(), buffers.pointers(), counts);
+    const auto pointers = buffers.pointers();
+    if (as_flights)
+      fly(collectives.start_all_reduce(dims, op, dtype_for<T>(), pointers, counts));
+    else
+      collectives.all_reduce(dims, op, dtype_for<T>(), pointers, counts);
     for (std::size_t r = 0; r < ranks().size(); ++r) {
       std::vector<T> expected;
       for (std::int64_t i = 0; i < counts[r]; ++i) {
@@ -152,8 +163,12 @@ struct Checker {
       const auto place = std::ranges::find(group, rank) - group.begin();
       receive.add_empty(counts.back()[static_cast<std::size_t>(place)]);
     }
-    collectives.reduce_scatter(dims, dtype_for<T>(), send.const_pointers(), receive.pointers(),
-                               counts);
+    const auto from = send.const_pointers();
+    const auto to = receive.pointers();
+    if (as_flights)
+      fly(collectives.start_reduce_scatter(dims, dtype_for<T>(), from, to, counts));
+    else
+      collectives.reduce_scatter(dims, dtype_for<T>(), from, to, counts);
     for (std::size_t r = 0; r < ranks().size(); ++r) {
       const auto group = group_of(mesh(), dims, ranks()[r]);
       const int place = static_cast<int>(std::ranges::find(group, ranks()[r]) - group.begin());
@@ -181,7 +196,12 @@ struct Checker {
       send.add(data);
       receive.add_empty(total(counts.back()));
     }
-    collectives.all_gather(dims, dtype_for<T>(), send.const_pointers(), receive.pointers(), counts);
+    const auto from = send.const_pointers();
+    const auto to = receive.pointers();
+    if (as_flights)
+      fly(collectives.start_all_gather(dims, dtype_for<T>(), from, to, counts));
+    else
+      collectives.all_gather(dims, dtype_for<T>(), from, to, counts);
     for (std::size_t r = 0; r < ranks().size(); ++r) {
       const auto group = group_of(mesh(), dims, ranks()[r]);
       std::vector<T> expected;
@@ -291,8 +311,8 @@ std::vector<int> group_of(const MeshShape& mesh, const std::vector<int>& dims, i
   return group;
 }
 
-std::vector<std::string> check_all_collectives(comm::Collectives& collectives) {
-  Checker checker{collectives, {}, {}};
+std::vector<std::string> check_all_collectives(comm::Collectives& collectives, bool as_flights) {
+  Checker checker{collectives, as_flights, {}, {}};
   for (const auto& dims : subsets(collectives.mesh().rank())) {
     checker.dims = dims;
     checker.compute<float>();

@@ -11,9 +11,11 @@ namespace tessera::test {
 
 /// Runs every collective along every subset of the mesh's dims with uneven counts (0 among them)
 /// and compares what each local rank gets with values worked out from the definition, by other
-/// means than the library's. Values are whole numbers, so sums are exact in any order. Returns the
-/// failures, one line each.
-std::vector<std::string> check_all_collectives(comm::Collectives& collectives);
+/// means than the library's. Values are whole numbers, so sums are exact in any order. With
+/// `as_flights` those that can be are started, tested and finished. Returns the failures, one line
+/// each.
+std::vector<std::string> check_all_collectives(comm::Collectives& collectives,
+                                               bool as_flights = false);
 
 /// All subsets of 0 … rank-1.
 std::vector<std::vector<int>> subsets(int rank);

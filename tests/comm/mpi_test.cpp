@@ -96,9 +96,50 @@ TEST_CASE("MPI collectives bring what their definition says, however they are cu
   for (const auto& text : meshes())
     for (const auto& options : variants) {
       MpiCollectives collectives(mesh_of(text), test::world(), options);
-      const auto failures = test::check_all_collectives(collectives);
-      for (const auto& failure : failures) FAIL_CHECK(failure);
-      CHECK(test::on_all_ranks(failures.empty()));
+      for (bool as_flights : {false, true}) {
+        const auto failures = test::check_all_collectives(collectives, as_flights);
+        for (const auto& failure : failures) FAIL_CHECK(failure);
+        CHECK(test::on_all_ranks(failures.empty()));
+      }
+    }
+}
+
+TEST_CASE(
+    "flights that are under way together equal collectives that are waited for, bit for bit") {
+  const int size = test::world().size();
+  for (ReduceMode mode : {ReduceMode::mpi, ReduceMode::ordered})
+    for (std::int64_t piece : {std::int64_t{0}, std::int64_t{4000}}) {
+      MpiCollectivesOptions options;
+      options.reduce = mode;
+      options.piece_bytes = piece;
+      MpiCollectives collectives(mesh_of(meshes()[0]), test::world(), options);
+      const comm::MeshDims dims = test::subsets(collectives.mesh().rank()).back();
+      const auto expected = reduce_rough_numbers(collectives, 3'001)[0];
+      // More flights than there are tracks, finished in another order than they were started.
+      constexpr int kFlights = 7;
+      std::vector<std::vector<float>> data(kFlights);
+      std::vector<std::vector<void*>> pointers(kFlights);
+      std::vector<std::unique_ptr<comm::Flight>> flights;
+      const std::vector<std::int64_t> counts{3'001};
+      for (int f = 0; f < kFlights; ++f) {
+        for (std::int64_t i = 0; i < counts[0]; ++i)
+          data[static_cast<std::size_t>(f)].push_back(rough(test::world().rank(), i));
+        pointers[static_cast<std::size_t>(f)] = {data[static_cast<std::size_t>(f)].data()};
+        flights.push_back(collectives.start_all_reduce(
+            dims, ReduceOp::sum, DType::f32, pointers[static_cast<std::size_t>(f)], counts));
+        std::vector<double> one{1.0};
+        const std::vector<void*> buffers{one.data()};
+        collectives.all_reduce(dims, ReduceOp::sum, DType::f64, buffers,
+                               std::vector<std::int64_t>{1});
+        CHECK(test::on_all_ranks(one[0] == size));
+        // Ranks get on with the calls of their flights as they like.
+        for (int turn = 0; turn < test::world().rank() * 3; ++turn)
+          for (auto& flight : flights) flight->test();
+      }
+      for (int f = kFlights; f-- > 0;) {
+        flights[static_cast<std::size_t>(f)]->finish();
+        CHECK(test::on_all_ranks(same_bits(data[static_cast<std::size_t>(f)], expected.reduced)));
+      }
     }
 }
 

@@ -17,9 +17,11 @@ TEST_CASE("simulated collectives bring what their definition says, on any mesh")
   for (const char* text :
        {"", "a:1", "a:2", "a:3", "a:4", "a:2,b:2", "a:3,b:2", "a:2,b:1,c:2", "a:2,b:2,c:2"}) {
     SimulatedCollectives collectives(MeshShape::parse(text, 0));
-    const auto failures = test::check_all_collectives(collectives);
-    for (const auto& failure : failures) FAIL_CHECK(failure);
-    CHECK(failures.empty());
+    for (bool as_flights : {false, true}) {
+      const auto failures = test::check_all_collectives(collectives, as_flights);
+      for (const auto& failure : failures) FAIL_CHECK(failure);
+      CHECK(failures.empty());
+    }
   }
 }
 

@@ -41,6 +41,18 @@ TEST_CASE("a hang is reported with the place where the rank stands") {
   CHECK(message.find("in section 'micro', step 'block2/attention'") != std::string::npos);
 }
 
+TEST_CASE("a hang names the collectives that are under way") {
+  Listener listener;
+  Watchdog watchdog(0.05, 3, listener.on_hang());
+  watchdog.took_off(0, "gradients");
+  watchdog.took_off(1, "gradients");
+  watchdog.took_off(2, "embedding");
+  watchdog.landed(1);
+  watchdog.at("micro", "block2/attention");
+  CHECK(listener.message().ends_with(
+      "step 'block2/attention', under way: flight 0 of 'gradients', flight 2 of 'embedding'"));
+}
+
 TEST_CASE("a hang before the first step is reported too") {
   Listener listener;
   Watchdog watchdog(0.05, 0, listener.on_hang());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,16 @@ namespace tessera::comm {
 
 using program::ReduceOp;
 using MeshDims = std::vector<int>;
+
+/// A collective under way. Memory and lists that it was given are its own until finish() returns.
+class Flight {
+ public:
+  virtual ~Flight() = default;
+  /// Lets MPI get on with it, without waiting; true once it has landed.
+  virtual bool test() = 0;
+  /// Waits until it has landed. To be called before the end of its life.
+  virtual void finish() = 0;
+};
 
 /// Collectives over the mesh. A process executes one rank (mpi) or all ranks in lock-step
 /// (simulated); each argument list has one entry per local rank, in the order of local_ranks().
@@ -59,6 +70,19 @@ class Collectives {
   /// Copies the first member's buffer to the whole group.
   virtual void broadcast(const MeshDims& dims, DType dtype, std::span<void* const> buffers,
                          std::span<const std::int64_t> counts) = 0;
+
+  // The same as flights: all ranks start the same in the same order, and finish them in an order
+  // that is the same, too. Equal to the above bit for bit. As they stand here nothing happens
+  // before finish(): a simulated mesh then shows who reads too early and who writes too early.
+  virtual std::unique_ptr<Flight> start_all_reduce(const MeshDims& dims, ReduceOp op, DType dtype,
+                                                   std::span<void* const> buffers,
+                                                   std::span<const std::int64_t> counts);
+  virtual std::unique_ptr<Flight> start_reduce_scatter(
+      const MeshDims& dims, DType dtype, std::span<const void* const> send,
+      std::span<void* const> receive, std::span<const std::vector<std::int64_t>> counts);
+  virtual std::unique_ptr<Flight> start_all_gather(
+      const MeshDims& dims, DType dtype, std::span<const void* const> send,
+      std::span<void* const> receive, std::span<const std::vector<std::int64_t>> counts);
 
   // Small host-side services over all ranks of the job. Each local rank gives one entry.
 

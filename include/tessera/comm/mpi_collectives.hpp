@@ -64,6 +64,16 @@ class MpiCollectives final : public Collectives {
   void broadcast(const MeshDims& dims, DType dtype, std::span<void* const> buffers,
                  std::span<const std::int64_t> counts) override;
 
+  std::unique_ptr<Flight> start_all_reduce(const MeshDims& dims, ReduceOp op, DType dtype,
+                                           std::span<void* const> buffers,
+                                           std::span<const std::int64_t> counts) override;
+  std::unique_ptr<Flight> start_reduce_scatter(
+      const MeshDims& dims, DType dtype, std::span<const void* const> send,
+      std::span<void* const> receive, std::span<const std::vector<std::int64_t>> counts) override;
+  std::unique_ptr<Flight> start_all_gather(
+      const MeshDims& dims, DType dtype, std::span<const void* const> send,
+      std::span<void* const> receive, std::span<const std::vector<std::int64_t>> counts) override;
+
   std::vector<double> sum_over_ranks(std::span<const std::vector<double>> values) override;
   std::vector<double> max_over_ranks(std::span<const std::vector<double>> values) override;
   std::vector<std::vector<double>> gather_over_ranks(
@@ -75,6 +85,9 @@ class MpiCollectives final : public Collectives {
   std::string memory_path() const;
 
  private:
+  friend class MpiFlight;
+  void book(program::CollectiveKind kind, const MeshDims& dims, std::int64_t elements, DType dtype);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -29,6 +30,9 @@ class Watchdog {
   /// The rank begins a step of a section. The texts must live as long as the watchdog, or until the
   /// next call; costs a few nanoseconds.
   void at(const char* section, const char* label);
+  /// A collective is under way while the rank goes on; the text must live until it has landed.
+  void took_off(int flight, const char* label);
+  void landed(int flight);
   /// An optimizer step is done.
   void step_done();
 
@@ -48,6 +52,7 @@ class Watchdog {
   using Clock = std::chrono::steady_clock;
   void watch();
   std::string message(double idle_s) const;
+  std::string flights() const;
 
   const double timeout_s_;
   const int rank_;
@@ -59,6 +64,8 @@ class Watchdog {
   std::atomic<double> slowest_step_s_{0};
   std::atomic<bool> step_interrupted_{true};  // the first step, and steps with a pause, don't count
   Clock::time_point last_step_;
+  mutable std::mutex flights_mutex_;
+  std::map<int, const char*> flights_;
   std::mutex mutex_;
   std::condition_variable stop_;
   bool stopping_ = false;

@@ -78,6 +78,7 @@ struct AllReduceStep {
   /// The buffers follow each other in memory, so the call needs no packing.
   bool contiguous = false;
   BufferId staging = -1;  ///< packed bucket if not contiguous
+  int flight = -1;        ///< not -1: the step only starts the call, see FinishStep
 };
 
 /// Change of placement of one or more tensors on one mesh dim: all_gather, reduce_scatter or
@@ -90,6 +91,17 @@ struct RelayoutStep {
   std::vector<BufferId> outputs;
   BufferId send = -1;  ///< packed pieces to send; -1: the input itself is in that order
   BufferId receive = -1;
+  int flight = -1;  ///< not -1: the step only starts the call, see FinishStep
+};
+
+/// Waits for the collective that an earlier step of the section started under the same number, and
+/// unpacks what it brought. Meanwhile it is under way, a *flight*: what the finish reads, and what
+/// the start writes, belongs to it.
+struct FinishStep {
+  std::string label;
+  int flight = -1;
+  std::vector<BufferId> reads;
+  std::vector<BufferId> writes;
 };
 
 /// Change of placement on one mesh dim without communication: a rank keeps its block of a
@@ -149,8 +161,8 @@ struct RingStep {
   BufferId receive = -1;
 };
 
-using Step =
-    std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep, ExchangeStep, RingStep>;
+using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep, ExchangeStep,
+                          RingStep, FinishStep>;
 
 /// The box of a buffer's tile, in an iteration of a Repeat, and the extents of its largest tile.
 Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at,
@@ -161,6 +173,10 @@ std::vector<std::int64_t> largest_tile(const Buffer& buffer, const MeshShape& me
 std::vector<BufferId> reads_of(const Step& step);
 std::vector<BufferId> writes_of(const Step& step);
 const std::string& label_of(const Step& step);
+/// The flight that the step starts, or -1.
+int started_by(const Step& step);
+/// The step that ends the flight of `start`, which has a number.
+FinishStep finish_of(const Step& start);
 
 /// One collective as the ledger and the plan count it.
 struct CollectiveRow {

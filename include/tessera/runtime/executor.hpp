@@ -14,12 +14,14 @@
 
 namespace tessera::runtime {
 
-/// Told of each step when it begins and ends; for traces and the watchdog.
+/// Told of each step when it begins and ends, and of flights; for traces and the watchdog.
 class Recorder {
  public:
   virtual ~Recorder() = default;
   virtual void begin(const std::string& section, const program::Step& step) = 0;
   virtual void end(const std::string& section, const program::Step& step) = 0;
+  /// The flight that `start` started is seen to have landed, at its finish or at a test before.
+  virtual void landed(const std::string& /*section*/, const program::Step& /*start*/) {}
 };
 
 struct ExecutorOptions {

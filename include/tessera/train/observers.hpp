@@ -18,6 +18,7 @@ class Observers final : public runtime::Recorder {
 
   void begin(const std::string& section, const program::Step& step) override;
   void end(const std::string& section, const program::Step& step) override;
+  void landed(const std::string& section, const program::Step& start) override;
   void step_done();
   /// Collective: joins the ranks' traces.
   void finish();
