@@ -12,6 +12,7 @@ void register_einsum_kernels();
 void register_embedding_kernels();
 void register_lookup_kernels();
 void register_group_norm_kernels();
+void register_moments_kernels();
 void register_norm_kernels();
 void register_pointwise_kernels();
 void register_pool_kernels();

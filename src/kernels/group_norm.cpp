@@ -125,53 +125,6 @@ void group_norm_moments(const device::Exec& exec, const Call& call) {
   launch(exec, operands, TESSERA_ISA_CALL(group_norm_moments), portable::group_norm_moments);
 }
 
-template <class C>
-void merge_on_host(const GroupNormPlan& plan) {
-  const C* moments = static_cast<const C*>(plan.moments);
-  const std::int64_t groups = plan.outer * plan.kept;
-  for (std::int64_t r = 0; r < groups; ++r) {
-    double n = 0.0, mean = 0.0, m2 = 0.0;
-    for (std::int64_t p = 0; p < plan.parts; ++p) {
-      const C* part = moments + 3 * (p * groups + r);
-      if (part[0] == 0) continue;
-      const double whole = n + static_cast<double>(part[0]);
-      const double apart = static_cast<double>(part[1]) - mean;
-      m2 += static_cast<double>(part[2]) + apart * apart * n * static_cast<double>(part[0]) / whole;
-      mean += apart * static_cast<double>(part[0]) / whole;
-      n = whole;
-    }
-    static_cast<C*>(plan.mean)[r] = static_cast<C>(mean);
-    static_cast<C*>(plan.variance)[r] = static_cast<C>(n > 0 ? m2 / n : 0.0);
-  }
-}
-
-std::int64_t merged_parts(const Tile& moments, const Tile& mean) {
-  return mean.size() > 0 ? moments.size() / 3 / mean.size() : 0;
-}
-
-void group_norm_merge(const device::Exec& exec, const Call& call) {
-  TESSERA_CHECK(call.input_count == 1 && call.output_count == 2, "group_norm_merge: operands");
-  const Tile &moments = call.inputs[0], &mean = call.outputs[0], &variance = call.outputs[1];
-  TESSERA_CHECK(moments.rank >= 2 && moments.extent[moments.rank - 1] == 3 &&
-                    mean.size() == variance.size() && moments.dtype == mean.dtype &&
-                    moments.dtype == variance.dtype &&
-                    moments.size() == 3 * merged_parts(moments, mean) * mean.size(),
-                "group_norm_merge: moments [parts, groups, 3]");
-  GroupNormPlan plan{};
-  plan.element = static_cast<int>(moments.dtype);
-  plan.parts = merged_parts(moments, mean);
-  plan.outer = mean.size();
-  plan.kept = 1;
-  plan.moments = moments.data, plan.mean = mean.data, plan.variance = variance.data;
-  if (use_portable()) {
-    portable::group_norm_merge(exec, plan);
-  } else if (moments.dtype == DType::f64) {
-    merge_on_host<double>(plan);
-  } else {
-    merge_on_host<float>(plan);
-  }
-}
-
 void group_norm_backward_sums(const device::Exec& exec, const Call& call) {
   TESSERA_CHECK(call.input_count >= 2, "group_norm_backward_sums: operands");
   Operands operands(call, call.inputs[1]);
@@ -202,7 +155,6 @@ void group_norm_backward_apply(const device::Exec& exec, const Call& call) {
 
 void register_group_norm_kernels() {
   register_kernel("group_norm_moments", group_norm_moments);
-  register_kernel("group_norm_merge", group_norm_merge);
   register_kernel("group_norm_backward_sums", group_norm_backward_sums);
   register_kernel("group_norm_backward_apply", group_norm_backward_apply);
 }

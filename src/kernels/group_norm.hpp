@@ -8,7 +8,6 @@
 namespace tessera::kernels::portable {
 
 void group_norm_moments(const device::Exec& exec, const GroupNormPlan& plan);
-void group_norm_merge(const device::Exec& exec, const GroupNormPlan& plan);
 void group_norm_backward_sums(const device::Exec& exec, const GroupNormPlan& plan);
 void group_norm_backward_apply(const device::Exec& exec, const GroupNormPlan& plan);
 

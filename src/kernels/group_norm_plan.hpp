@@ -15,7 +15,6 @@ struct GroupNormPlan {
   int64_t before;
   int64_t kept;
   int64_t after;
-  int64_t parts;
   double whole;  ///< elements of a group over all ranks
   double epsilon;
   const void* x;
@@ -25,7 +24,7 @@ struct GroupNormPlan {
   int scale_element;
   void* mean;      ///< C [outer, kept]
   void* variance;  ///< C [outer, kept]
-  void* moments;   ///< C [outer, kept, 3] or [parts, outer, kept, 3]
+  void* moments;   ///< C [outer, kept, 3]
   void* sums;      ///< C [outer, kept, 2]
   void* dscale;    ///< C [line]
   void* dbias;     ///< C [line]

@@ -58,26 +58,6 @@ void moments(const device::Exec& exec, const GroupNormPlan& plan) {
       });
 }
 
-template <class C>
-void merge(const device::Exec& exec, const GroupNormPlan& plan) {
-  const std::int64_t groups = plan.outer * plan.kept;
-  device::for_each_index(
-      "tessera::kernels::group_norm_merge", exec, groups, KOKKOS_LAMBDA(std::int64_t r) {
-        double n = 0.0, mean = 0.0, m2 = 0.0;
-        for (std::int64_t p = 0; p < plan.parts; ++p) {
-          const C* part = static_cast<const C*>(plan.moments) + 3 * (p * groups + r);
-          const double added = static_cast<double>(part[0]);
-          if (added == 0.0) continue;
-          const double apart = static_cast<double>(part[1]) - mean;
-          m2 += static_cast<double>(part[2]) + apart * apart * n * added / (n + added);
-          mean += apart * added / (n + added);
-          n += added;
-        }
-        static_cast<C*>(plan.mean)[r] = static_cast<C>(mean);
-        static_cast<C*>(plan.variance)[r] = static_cast<C>(n > 0.0 ? m2 / n : 0.0);
-      });
-}
-
 /// A team for each group; then one for each element of a line.
 template <class E>
 void backward_sums(const device::Exec& exec, const GroupNormPlan& plan) {
@@ -153,11 +133,6 @@ void backward_apply(const device::Exec& exec, const GroupNormPlan& plan) {
 
 void group_norm_moments(const device::Exec& exec, const GroupNormPlan& plan) {
   with_element(plan.element, [&](auto e) { moments<decltype(e)>(exec, plan); });
-}
-
-void group_norm_merge(const device::Exec& exec, const GroupNormPlan& plan) {
-  if (plan.element == kElementF64) return merge<double>(exec, plan);
-  merge<float>(exec, plan);
 }
 
 void group_norm_backward_sums(const device::Exec& exec, const GroupNormPlan& plan) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/norm.hpp"
 
-#include <cmath>
 #include <vector>
 
 #include "kernels/builtin.hpp"
@@ -221,59 +220,12 @@ void norm_backward_apply(const device::Exec& exec, const Call& call) {
   launch(exec, norm.plan, TESSERA_ISA_CALL(norm_backward), portable::norm_backward, true);
 }
 
-/// Merges the parts' (n, mean, M2) in order: Chan, Golub, LeVeque 1983, "Algorithms for computing
-/// the sample variance".
-template <class C>
-void merge_on_host(const NormPlan& plan, std::int64_t rows) {
-  const C* moments = static_cast<const C*>(plan.moments);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    double n = 0.0, mean = 0.0, m2 = 0.0;
-    for (std::int64_t p = 0; p < plan.parts; ++p) {
-      const C* part = moments + 3 * (p * rows + r);
-      if (part[0] == 0) continue;
-      const double whole = n + part[0];
-      const double apart = part[1] - mean;
-      m2 += part[2] + apart * apart * n * part[0] / whole;
-      mean += apart * part[0] / whole;
-      n = whole;
-    }
-    if (plan.mean != nullptr) static_cast<C*>(plan.mean)[r] = static_cast<C>(mean);
-    const double variance = n > 0 ? m2 / n : 0.0;
-    static_cast<C*>(plan.rstd)[r] = static_cast<C>(1.0 / std::sqrt(variance + plan.epsilon));
-  }
-}
-
-void norm_merge(const device::Exec& exec, const Call& call) {
-  Norm norm(call);
-  const Tile& moments = norm.operands.input();
-  TESSERA_CHECK(moments.rank >= 2 && moments.extent[moments.rank - 1] == 3,
-                "norm_merge: moments [parts, rows, 3]");
-  norm.dtype = moments.dtype;
-  norm.plan.element = static_cast<int>(moments.dtype);
-  norm.plan.moments = moments.data;
-  norm.plan.parts = moments.extent[0];
-  norm.plan.outer = 1;
-  norm.plan.inner = 1;
-  for (int d = 1; d < moments.rank - 1; ++d) norm.plan.outer *= moments.extent[d];
-  if (!norm.plan.rms) norm.plan.mean = norm.statistics(norm.operands.output(), 1);
-  norm.plan.rstd = norm.statistics(norm.operands.output(), 1);
-  norm.operands.finish();
-  if (use_portable()) {
-    portable::norm_merge(exec, norm.plan);
-  } else if (moments.dtype == DType::f64) {
-    merge_on_host<double>(norm.plan, norm.rows());
-  } else {
-    merge_on_host<float>(norm.plan, norm.rows());
-  }
-}
-
 }  // namespace
 
 void register_norm_kernels() {
   register_kernel("norm_forward", norm_forward);
   register_kernel("norm_apply", norm_apply);
   register_kernel("norm_moments", norm_moments);
-  register_kernel("norm_merge", norm_merge);
   register_kernel("norm_backward", norm_backward);
   register_kernel("norm_backward_sums", norm_backward_sums);
   register_kernel("norm_backward_apply", norm_backward_apply);

@@ -10,7 +10,6 @@ namespace tessera::kernels::portable {
 void norm_forward(const device::Exec& exec, const NormPlan& plan);
 void norm_apply(const device::Exec& exec, const NormPlan& plan);
 void norm_moments(const device::Exec& exec, const NormPlan& plan);
-void norm_merge(const device::Exec& exec, const NormPlan& plan);
 void norm_backward(const device::Exec& exec, const NormPlan& plan);
 void norm_backward_sums(const device::Exec& exec, const NormPlan& plan);
 

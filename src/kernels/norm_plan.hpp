@@ -28,10 +28,9 @@ struct NormPlan {
   void* mean;     ///< C [rows]
   void* rstd;     ///< C [rows]
   void* sums;     ///< C [rows, 2]
-  void* moments;  ///< C [rows, 3] or [parts, rows, 3]
-  int64_t parts;
-  void* dscale;  ///< C [size]
-  void* dbias;   ///< C [size]
+  void* moments;  ///< C [rows, 3]
+  void* dscale;   ///< C [size]
+  void* dbias;    ///< C [size]
   /// Host: C [2, size] and double [2, size] to add dscale and dbias in.
   void* chunk;
   double* total;

@@ -96,29 +96,6 @@ void moments(const device::Exec& exec, const NormPlan& plan) {
       });
 }
 
-template <class C>
-void merge(const device::Exec& exec, const NormPlan& plan) {
-  const std::int64_t rows = plan.outer * plan.inner;
-  device::for_each_index(
-      "tessera::kernels::norm_merge", exec, rows, KOKKOS_LAMBDA(std::int64_t r) {
-        double n = 0.0;
-        double mean = 0.0;
-        double m2 = 0.0;
-        for (std::int64_t p = 0; p < plan.parts; ++p) {
-          const C* part = static_cast<const C*>(plan.moments) + 3 * (p * rows + r);
-          const double added = static_cast<double>(part[0]);
-          if (added == 0.0) continue;
-          const double apart = static_cast<double>(part[1]) - mean;
-          m2 += static_cast<double>(part[2]) + apart * apart * n * added / (n + added);
-          mean += apart * added / (n + added);
-          n += added;
-        }
-        if (plan.mean != nullptr) static_cast<C*>(plan.mean)[r] = static_cast<C>(mean);
-        const double variance = n > 0.0 ? m2 / n : 0.0;
-        static_cast<C*>(plan.rstd)[r] = static_cast<C>(1.0 / square_root(variance + plan.epsilon));
-      });
-}
-
 /// One row of operands with its statistics.
 template <class E>
 struct Row {
@@ -246,11 +223,6 @@ void norm_apply(const device::Exec& exec, const NormPlan& plan) {
 
 void norm_moments(const device::Exec& exec, const NormPlan& plan) {
   with_element(plan.element, [&](auto e) { moments<decltype(e)>(exec, plan); });
-}
-
-void norm_merge(const device::Exec& exec, const NormPlan& plan) {
-  if (plan.element == kElementF64) return merge<double>(exec, plan);
-  merge<float>(exec, plan);
 }
 
 void norm_backward(const device::Exec& exec, const NormPlan& plan) {

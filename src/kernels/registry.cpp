@@ -23,6 +23,7 @@ void register_builtin_kernels() {
   register_embedding_kernels();
   register_lookup_kernels();
   register_group_norm_kernels();
+  register_moments_kernels();
   register_norm_kernels();
   register_pointwise_kernels();
   register_pool_kernels();

@@ -53,7 +53,7 @@ Shape parameter_shape(const GroupNormOptions& options, const Shape& x) {
   return filtered(x, [&](int d) { return options.has_parameters(d); });
 }
 
-/// Mesh dims that cut a dim over which is normalised, in the order of dims and of their cuts.
+/// Mesh dims that cut a dim over which is normalised, in the mesh's order.
 std::vector<int> cuts_of(const GroupNormOptions& options, const program::Buffer& x) {
   std::vector<int> cuts;
   for (int d = 0; d < x.spec.shape.rank(); ++d) {
@@ -61,6 +61,7 @@ std::vector<int> cuts_of(const GroupNormOptions& options, const program::Buffer&
     const auto of_dim = mesh_dims_of(x.placement, d);
     cuts.insert(cuts.end(), of_dim.begin(), of_dim.end());
   }
+  std::sort(cuts.begin(), cuts.end());
   return cuts;
 }
 
@@ -169,29 +170,27 @@ class GroupNorm : public Operation {
   GroupNormOptions options_;
 };
 
+/// Ranks that hold parts of what is normalised over add up their shares: of the mean, then of the
+/// squared deviations from it. So much travels for any number of them.
 void GroupNorm::lower(program::Emitter& emitter) const {
   const auto x = emitter.buffer(emitter.input(0));
   const Shape& shape = x.spec.shape;
-  const Attributes attributes = attributes_of(options_);
   const auto cuts = cuts_of(options_, x);
-  // One part for each piece of the dims that are normalised over: a dim of parts for each mesh dim
-  // that cuts them.
-  std::vector<Dim> dims = with_last(statistics_shape(options_, shape), {"_moment", 3}).dims();
-  for (auto m = cuts.rbegin(); m != cuts.rend(); ++m)
-    dims.insert(dims.begin(), {"_parts_" + emitter.mesh()[*m].name, emitter.mesh()[*m].size});
-  if (cuts.empty()) dims.insert(dims.begin(), {"_parts", 1});
-  const Shape moments_shape(std::move(dims));
-  Placement placement = mapped(x.placement, dim_map(shape, moments_shape));
-  for (std::size_t i = 0; i < cuts.size(); ++i)
-    placement[cuts[i]] = State::split(static_cast<int>(i));
-  auto moments =
-      emitter.temporary("moments", {moments_shape, statistics_dtype(x.spec.dtype)}, placement);
+  const Shape statistics = statistics_shape(options_, shape);
+  const Shape moments_shape = with_last(statistics, {"_moment", 3});
+  const auto moments = emitter.temporary("moments", {moments_shape, statistics_dtype(x.spec.dtype)},
+                                         mapped(x.placement, dim_map(shape, moments_shape)));
+  const program::BufferId mean = emitter.output(1), variance = emitter.output(2);
   program::Emitter::KernelOptions kernel;
   kernel.flops = 4.0 * static_cast<double>(emitter.local_shape(emitter.input(0)).size());
-  emitter.kernel("group_norm_moments", attributes, {emitter.input(0)}, {moments}, kernel);
-  for (auto m = cuts.rbegin(); m != cuts.rend(); ++m)
-    moments = emitter.relayout(moments, *m, State::replicated());
-  emitter.kernel("group_norm_merge", {}, {moments}, {emitter.output(1), emitter.output(2)});
+  emitter.kernel("group_norm_moments", attributes_of(options_), {emitter.input(0)}, {moments},
+                 kernel);
+  const std::int64_t size = shape.size() / std::max<std::int64_t>(1, statistics.size());
+  const Attributes whole{{"size", std::max<std::int64_t>(1, size)}};
+  emitter.kernel("moments_mean", whole, {moments}, {mean});
+  emitter.all_reduce(program::ReduceOp::sum, cuts, {mean});
+  emitter.kernel("moments_variance", whole, {moments, mean}, {variance});
+  emitter.all_reduce(program::ReduceOp::sum, cuts, {variance});
   apply(emitter);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "norm_expansion.hpp"
+#include "ops/pointwise_lowering.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
@@ -123,6 +124,8 @@ class Norm : public Operation {
     return norm_strategies(context);
   }
   void lower(program::Emitter& emitter) const override;
+  void add_up_statistics(program::Emitter& emitter, int axis,
+                         const std::vector<program::BufferId>& statistics) const;
   double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
     return 8.0 * static_cast<double>(inputs[0].size());
   }
@@ -151,6 +154,40 @@ std::vector<Tensor> Norm::gradient(std::span<const Tensor> inputs, std::span<con
   return inputs[0].graph().add(std::make_shared<NormGradient>(options_), operands);
 }
 
+/// Statistics of a cut axis: ranks add up their shares of the mean, then of the squared deviations
+/// from it. So much travels for any number of them.
+void Norm::add_up_statistics(program::Emitter& emitter, int axis,
+                             const std::vector<program::BufferId>& statistics) const {
+  const auto x = emitter.buffer(emitter.input(0));
+  const Shape& shape = x.spec.shape;
+  const DType dtype = statistics_dtype(x.spec.dtype);
+  const auto cuts = mesh_dims_of(x.placement, axis);
+  const auto temporary = [&](const char* name, const Shape& of) {
+    return emitter.temporary(name, {of, dtype}, mapped(x.placement, dim_map(shape, of)));
+  };
+  const Shape rows = shape.without(options_.axis);
+  std::vector<Dim> dims = rows.dims();
+  dims.push_back({"_moment", 3});
+  const auto moments = temporary("moments", Shape(std::move(dims)));
+  const auto variance = temporary("variance", rows);
+  program::Emitter::KernelOptions kernel;
+  kernel.flops = 4.0 * static_cast<double>(emitter.local_shape(emitter.input(0)).size());
+  emitter.kernel("norm_moments", norm_attributes(options_, axis), {emitter.input(0)}, {moments},
+                 kernel);
+  const Attributes whole{{"size", shape[axis].size}};
+  std::vector<program::BufferId> of_variance{moments};
+  if (!options_.rms) {
+    emitter.kernel("moments_mean", whole, {moments}, {statistics[0]});
+    emitter.all_reduce(program::ReduceOp::sum, cuts, {statistics[0]});
+    of_variance.push_back(statistics[0]);
+  }
+  emitter.kernel("moments_variance", whole, of_variance, {variance});
+  emitter.all_reduce(program::ReduceOp::sum, cuts, {variance});
+  PointwiseCode code(1);
+  code.stores = {(Value(&code, 0) + options_.epsilon).apply(PointOp::rsqrt).reg()};
+  emit_pointwise(emitter, code, rows, {variance}, {statistics.back()});
+}
+
 void Norm::lower(program::Emitter& emitter) const {
   std::vector<program::BufferId> inputs, outputs, statistics;
   for (int i = 0; i < emitter.inputs(); ++i) inputs.push_back(emitter.input(i));
@@ -165,19 +202,7 @@ void Norm::lower(program::Emitter& emitter) const {
   const auto cuts = mesh_dims_of(x.placement, axis);
   if (cuts.empty()) return emitter.kernel("norm_forward", attributes, inputs, outputs, kernel);
 
-  // One part for each piece of the axis, in the order of the pieces.
-  std::vector<Dim> dims = shape.without(options_.axis).dims();
-  dims.insert(dims.begin(), {"_parts", emitter.mesh().group_size(cuts)});
-  dims.push_back({"_moment", 3});
-  const Shape moments_shape(std::move(dims));
-  auto map = dim_map(shape, moments_shape);
-  map[static_cast<std::size_t>(axis)] = 0;
-  auto moments = emitter.temporary("moments", {moments_shape, statistics_dtype(x.spec.dtype)},
-                                   mapped(x.placement, map));
-  emitter.kernel("norm_moments", attributes, {inputs[0]}, {moments}, kernel);
-  for (auto m = cuts.rbegin(); m != cuts.rend(); ++m)
-    moments = emitter.relayout(moments, *m, State::replicated());
-  emitter.kernel("norm_merge", attributes, {moments}, statistics);
+  add_up_statistics(emitter, axis, statistics);
   std::vector<program::BufferId> operands = inputs;
   operands.insert(operands.end(), statistics.begin(), statistics.end());
   emitter.kernel("norm_apply", attributes, operands, {outputs[0]}, kernel);

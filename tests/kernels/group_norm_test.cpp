@@ -89,7 +89,7 @@ TEST_CASE("group norm kernels equal their formulas in double") {
       TestTensor x(dtype, c.shape()), dy = x, dx = x;
       TestTensor scale(dtype, {c.line()});
       TestTensor dscale(wide, {c.line()}), dbias = dscale;
-      TestTensor moments(wide, {1, c.outer, c.kept, 3}), sums(wide, {c.outer, c.kept, 2});
+      TestTensor moments(wide, {c.outer, c.kept, 3}), sums(wide, {c.outer, c.kept, 2});
       TestTensor mean(wide, {c.outer, c.kept}), variance = mean;
       std::mt19937 random(7);
       std::normal_distribution<double> normal(0.3, 1);
@@ -102,7 +102,10 @@ TEST_CASE("group norm kernels equal their formulas in double") {
         if (c.scale) gradients.push_back(dscale.tile());
         if (c.bias) gradients.push_back(dbias.tile());
         test::run_kernel("group_norm_moments", c.attributes(), {x.tile()}, {moments.tile()});
-        test::run_kernel("group_norm_merge", {}, {moments.tile()}, {mean.tile(), variance.tile()});
+        const Attributes whole{{"size", std::max<std::int64_t>(1, c.before * c.after)}};
+        test::run_kernel("moments_mean", whole, {moments.tile()}, {mean.tile()});
+        test::run_kernel("moments_variance", whole, {moments.tile(), mean.tile()},
+                         {variance.tile()});
         std::vector<kernels::Tile> inputs{dy.tile(), x.tile()};
         if (c.scale) inputs.push_back(scale.tile());
         inputs.push_back(mean.tile()), inputs.push_back(variance.tile());
@@ -120,23 +123,25 @@ TEST_CASE("group norm kernels equal their formulas in double") {
   }
 }
 
-TEST_CASE("moments of parts merge to those of the whole; empty parts and a large mean do no harm") {
+TEST_CASE(
+    "shares of parts add up to the whole's moments; empty parts and a large mean do no harm") {
   const Case c{1, 96, 3, 1, false, false};
   TestTensor x(DType::f32, c.shape());
   x.fill([](std::int64_t i) { return 5000.0 + (i / 3 % 2 == 0 ? 0.5 : -0.5); });
   test::for_each_variant([&](const std::string& variant) {
     INFO(variant);
-    TestTensor moments(DType::f32, {3, 1, 3, 3}), mean(DType::f32, {1, 3}), variance = mean;
+    std::vector<TestTensor> moments;
+    TestTensor mean(DType::f32, {1, 3}), variance = mean;
     const Numbers borders{0, 41, 41, 96};
     for (std::size_t p = 0; p < 3; ++p) {
       TestTensor part(DType::f32, {1, borders[p + 1] - borders[p], 3, 1});
       part.fill([&](std::int64_t i) { return x.get(borders[p] * 3 + i); });
-      TestTensor own(DType::f32, {1, 1, 3, 3});
-      test::run_kernel("group_norm_moments", c.attributes(), {part.tile()}, {own.tile()});
-      for (std::int64_t i = 0; i < 9; ++i)
-        moments.set(9 * static_cast<std::int64_t>(p) + i, own.get(i));
+      moments.emplace_back(DType::f32, Numbers{1, 3, 3});
+      test::run_kernel("group_norm_moments", c.attributes(), {part.tile()}, {moments[p].tile()});
     }
-    test::run_kernel("group_norm_merge", {}, {moments.tile()}, {mean.tile(), variance.tile()});
+    const Attributes whole{{"size", std::int64_t{96}}};
+    test::add_shares("moments_mean", whole, moments, nullptr, mean);
+    test::add_shares("moments_variance", whole, moments, &mean, variance);
     for (std::int64_t i = 0; i < 3; ++i) {
       CHECK(std::abs(mean.get(i) - 5000) < 1e-3);
       CHECK(std::abs(variance.get(i) - 0.25) < 1e-5);

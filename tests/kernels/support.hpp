@@ -138,6 +138,22 @@ inline void run_kernel(const std::string& id, const Attributes& attributes,
   exec().fence();
 }
 
+/// sum = the shares of all parts, which a moments kernel makes of each part's moments.
+inline void add_shares(const std::string& id, const Attributes& attributes,
+                       const std::vector<TestTensor>& moments, const TestTensor* mean,
+                       TestTensor& sum) {
+  std::vector<double> total(static_cast<std::size_t>(sum.size()), 0.0);
+  for (const auto& part : moments) {
+    const TestTensor share(sum);
+    std::vector<kernels::Tile> inputs{part.tile()};
+    if (mean != nullptr) inputs.push_back(mean->tile());
+    run_kernel(id, attributes, inputs, {share.tile()});
+    for (std::int64_t i = 0; i < sum.size(); ++i)
+      total[static_cast<std::size_t>(i)] += share.get(i);
+  }
+  sum.fill([&](std::int64_t i) { return total[static_cast<std::size_t>(i)]; });
+}
+
 /// Exactly the planned workspace, filled with what is not a number, and a canary behind it.
 class GuardedWorkspace {
  public:
