@@ -5,26 +5,35 @@
 
 namespace tessera::comm {
 
-bool Calls::begin_next() {
-  if (next_ == begins_.size()) return false;
-  begins_[next_++](request_);
+/// What comes after the calls that have ended; false if nothing does.
+bool Calls::go_on() {
+  requests_.clear();
+  if (next_ == parts_.size()) return false;
+  if (parts_[next_].work) {
+    parts_[next_++].work();
+    return true;
+  }
+  do {
+    parts_[next_++].call(requests_.emplace_back(MPI_REQUEST_NULL));
+  } while (together_ && next_ < parts_.size() && parts_[next_].call);
   return true;
 }
 
 bool Calls::test() {
   do {
-    if (request_ == MPI_REQUEST_NULL) continue;
-    int done = 0;
-    TESSERA_MPI(MPI_Test, &request_, &done, MPI_STATUS_IGNORE);
+    int done = 1;
+    if (!requests_.empty())
+      TESSERA_MPI(MPI_Testall, static_cast<int>(requests_.size()), requests_.data(), &done,
+                  MPI_STATUSES_IGNORE);
     if (!done) return false;
-  } while (begin_next());
+  } while (go_on());
   return true;
 }
 
 void Calls::wait(const Waiter& waiter) {
   do {
-    if (request_ != MPI_REQUEST_NULL) waiter.wait(request_);
-  } while (begin_next());
+    if (!requests_.empty()) waiter.wait_all(requests_);
+  } while (go_on());
 }
 
 }  // namespace tessera::comm

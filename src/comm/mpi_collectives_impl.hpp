@@ -109,7 +109,7 @@ class MpiFlight final : public Flight {
  private:
   MpiCollectives::Impl::Track& track_;
   Waiter waiter_;
-  Calls calls_;
+  Calls calls_{true};
 };
 
 }  // namespace tessera::comm

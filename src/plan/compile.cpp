@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <set>
 
 #include "fuse.hpp"
 #include "memory.hpp"
 #include "merge_reductions.hpp"
+#include "overlap.hpp"
 #include "section_planner.hpp"
 #include "storage.hpp"
 #include "tessera/base/error.hpp"
@@ -57,10 +59,17 @@ program::Program compile(const VariableSet& variables, const std::vector<const G
   program::Program program;
   program.mesh = options.mesh;
   for (const Graph* graph : graphs) {
-    Draft draft = SectionPlanner(storage, *graph).run();
+    const bool whole =
+        options.overlap && std::find(options.reducing.begin(), options.reducing.end(),
+                                     graph->section()) != options.reducing.end();
+    Draft draft = SectionPlanner(storage, *graph, whole).run();
     fuse(draft);
     if (reads_gradients(*graph)) merge_reductions(draft);
     bind_stores(draft, storage);
+    if (options.overlap) {
+      reduce_in_place(draft.section, storage);
+      make_flights(draft.section, options.mesh, options.least_flight_bytes);
+    }
     plan_memory(draft.section);
     program.sections.push_back(std::move(draft.section));
   }

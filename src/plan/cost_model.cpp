@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tessera::plan {
 namespace {
@@ -55,21 +56,27 @@ double CostModel::seconds_of(const Work& work) const {
   return seconds;
 }
 
+double CostModel::members_on_node(const Transfer& transfer) const {
+  return plan::members_on_node(mesh_, transfer.mesh_dims, ranks_per_node_);
+}
+
 double CostModel::seconds_of(const Transfer& transfer) const {
   if (transfer.count == 0) return 0;
-  const auto members = static_cast<double>(mesh_.group_size(transfer.mesh_dims));
-  const double near = members_on_node(mesh_, transfer.mesh_dims, ranks_per_node_);
-  const double nodes = std::ceil(members / near);
-  double seconds =
-      collective_seconds(transfer.kind, transfer.bytes, near, machine_.link(transfer.kind));
-  if (nodes > 1) {
-    // Inside the nodes first; then each node exchanges its part once for each of its groups, over
-    // one network connection.
-    const double groups = std::max(1.0, static_cast<double>(ranks_per_node_) / near);
-    const Link network{machine_.network_latency, groups / machine_.network_bandwidth};
-    seconds += collective_seconds(transfer.kind, transfer.bytes, nodes, network);
-  }
-  return seconds;
+  return collective_seconds(transfer.kind, transfer.bytes, members_on_node(transfer),
+                            machine_.link(transfer.kind)) +
+         network_seconds_of(transfer);
+}
+
+/// Inside the nodes first; then each node exchanges its part once for each of its groups, over one
+/// network connection.
+double CostModel::network_seconds_of(const Transfer& transfer) const {
+  if (transfer.count == 0) return 0;
+  const double near = members_on_node(transfer);
+  const double nodes = std::ceil(static_cast<double>(mesh_.group_size(transfer.mesh_dims)) / near);
+  if (nodes <= 1) return 0;
+  const double groups = std::max(1.0, static_cast<double>(ranks_per_node_) / near);
+  const Link network{machine_.network_latency, groups / machine_.network_bandwidth};
+  return collective_seconds(transfer.kind, transfer.bytes, nodes, network);
 }
 
 StepSeconds CostModel::seconds_of(const program::Section& section,
@@ -80,27 +87,62 @@ StepSeconds CostModel::seconds_of(const program::Section& section,
   return seconds;
 }
 
+namespace {
+
+/// When flights land on the network, which carries one after the other, while a rank goes through a
+/// section. Inside a node the ranks' own cores move the data, so that part hides behind nothing.
+class Network {
+ public:
+  void start(int flight, double now, double seconds) {
+    free_ = std::max(free_, now) + seconds;
+    lands_[flight] = free_;
+  }
+  double wait(int flight, double now) const { return std::max(0.0, lands_.at(flight) - now); }
+
+ private:
+  double free_ = 0;
+  std::map<int, double> lands_;
+};
+
+}  // namespace
+
+void CostModel::predict(const program::Section& section, std::int64_t runs,
+                        Prediction& result) const {
+  Network network;
+  double now = 0;  // in one run
+  for (std::size_t i = 0; i < section.steps.size(); ++i) {
+    const auto& step = section.steps[i];
+    const auto times = static_cast<double>(section.times(static_cast<int>(i)));
+    const auto of_step = static_cast<double>(runs) * times;
+    for (const auto& work : works_of(section, step, mesh_)) {
+      const double seconds = seconds_of(work);
+      now += times * seconds;
+      result.compute += of_step * seconds;
+      result.by_kind[work.kind] += of_step * seconds;
+    }
+    double exposed = 0;
+    if (const auto* finish = std::get_if<program::FinishStep>(&step))
+      exposed = network.wait(finish->flight, now);
+    const Transfer transfer = transfer_of(section, step, mesh_);
+    if (transfer.count > 0) {
+      const double seconds = seconds_of(transfer);
+      result.communication += of_step * seconds;
+      result.by_mesh_dims[transfer.mesh_dims] += of_step * seconds;
+      exposed = times * seconds;
+      if (const int flight = program::started_by(step); flight >= 0) {
+        exposed -= network_seconds_of(transfer);
+        network.start(flight, now + exposed, network_seconds_of(transfer));
+      }
+    }
+    now += exposed;
+    result.exposed += static_cast<double>(runs) * exposed;
+  }
+}
+
 Prediction CostModel::predict(const program::Program& program,
                               const std::vector<SectionRuns>& step) const {
   Prediction result;
-  for (const auto& runs : step) {
-    const auto& section = program.section(runs.section);
-    for (std::size_t i = 0; i < section.steps.size(); ++i) {
-      const auto& part = section.steps[i];
-      const auto times = static_cast<double>(runs.runs * section.times(static_cast<int>(i)));
-      for (const auto& work : works_of(section, part, mesh_)) {
-        const double seconds = times * seconds_of(work);
-        result.compute += seconds;
-        result.by_kind[work.kind] += seconds;
-      }
-      const Transfer transfer = transfer_of(section, part, mesh_);
-      if (transfer.count == 0) continue;
-      const double seconds = times * seconds_of(transfer);
-      result.communication += seconds;
-      result.exposed += seconds;
-      result.by_mesh_dims[transfer.mesh_dims] += seconds;
-    }
-  }
+  for (const auto& runs : step) predict(program.section(runs.section), runs.runs, result);
   // At the end of a step the ranks exchange a few numbers (loss, stops).
   std::vector<int> all;
   for (int m = 0; m < mesh_.rank(); ++m) all.push_back(m);

@@ -9,6 +9,7 @@
 #include "storage.hpp"
 #include "tessera/base/json.hpp"
 #include "tessera/base/text.hpp"
+#include "tessera/plan/work.hpp"
 #include "tessera/shape/tile.hpp"
 
 namespace tessera::plan {
@@ -110,6 +111,23 @@ std::string mesh_dims_text(const std::vector<int>& mesh_dims, const MeshShape& m
   return join(names, "+");
 }
 
+/// Adds a section's flights.
+void count_flights(const Section& section, const MeshShape& mesh, std::int64_t runs,
+                   Report& report) {
+  std::map<int, std::int64_t> under_way;
+  std::int64_t bytes = 0;
+  for (const auto& step : section.steps) {
+    if (const int flight = program::started_by(step); flight >= 0) {
+      under_way[flight] = static_cast<std::int64_t>(transfer_of(section, step, mesh).bytes);
+      bytes += under_way[flight];
+      report.flights += runs;
+    } else if (const auto* finish = std::get_if<program::FinishStep>(&step)) {
+      bytes -= under_way[finish->flight];
+    }
+    report.bytes_in_flight = std::max(report.bytes_in_flight, bytes);
+  }
+}
+
 BytesPerRank memory_of(const program::Program& program) {
   BytesPerRank bytes;
   for (const auto& stored : program.variables) {
@@ -203,6 +221,7 @@ Report report(const program::Program& program, const std::vector<SectionRuns>& s
   for (const auto& runs : step) {
     const Section& section = program.section(runs.section);
     report.flops_per_step += section.flops * static_cast<double>(runs.runs);
+    count_flights(section, program.mesh, runs.runs, report);
     for (auto row : collectives_of(program, section)) {
       row.count *= runs.runs;
       row.bytes *= runs.runs;
@@ -238,6 +257,7 @@ void write_report(JsonWriter& json, const Report& report, const MeshShape& mesh)
     json.end_object();
   }
   json.end_array();
+  json.key("flights").value(report.flights).key("bytes_in_flight").value(report.bytes_in_flight);
   json.key("recomputed").begin_array();
   for (const auto& region : report.recomputed) json.value(region);
   json.end_array();
@@ -283,6 +303,10 @@ std::string to_table(const Report& report, const MeshShape& mesh) {
                   format_bytes(static_cast<double>(row.bytes_all_ranks)).c_str());
     text += text_row;
   }
+  if (report.flights > 0)
+    text += line("under way beside work",
+                 with_commas(report.flights) + " of them, at most " +
+                     format_bytes(static_cast<double>(report.bytes_in_flight)) + " at once");
   if (report.predicted) text += prediction_table(report, mesh);
   return text;
 }

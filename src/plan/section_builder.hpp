@@ -21,6 +21,7 @@ class SectionBuilder {
   }
 
   program::Section& section() { return section_; }
+  const program::Section& section() const { return section_; }
   Storage& storage() { return storage_; }
   const MeshShape& mesh() const { return storage_.mesh(); }
   const program::Buffer& buffer(program::BufferId id) const {

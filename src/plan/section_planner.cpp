@@ -18,14 +18,15 @@ namespace {
 constexpr int kNodesBetweenUses = 8;
 }  // namespace
 
-SectionPlanner::SectionPlanner(Storage& storage, const Graph& graph)
+SectionPlanner::SectionPlanner(Storage& storage, const Graph& graph, bool whole)
     : storage_(storage),
       graph_(graph),
       builder_(storage, graph.section()),
       needed_(graph.nodes().size()),
       used_(static_cast<std::size_t>(graph.tensor_count())),
       versions_(static_cast<std::size_t>(graph.tensor_count())),
-      assigned_to_(static_cast<std::size_t>(graph.tensor_count()), -1) {}
+      assigned_to_(static_cast<std::size_t>(graph.tensor_count()), -1),
+      whole_(whole) {}
 
 Draft SectionPlanner::run() {
   find_needed();
@@ -114,6 +115,7 @@ void SectionPlanner::plan_node(const Node& node) {
   for (std::size_t j = 0; j < node.outputs.size(); ++j) {
     add_version(node.outputs[j], outputs[j]);
     if (used_[static_cast<std::size_t>(node.outputs[j])]) settle(node.outputs[j]);
+    if (assigned_to_[static_cast<std::size_t>(node.outputs[j])] >= 0) accumulate(node.outputs[j]);
   }
 }
 
@@ -216,13 +218,43 @@ void SectionPlanner::finish_fetches() {
   }
 }
 
+/// What is added to a variable as it stands is added at once, so that it need not be kept till the
+/// section's end.
+void SectionPlanner::accumulate(int tensor) {
+  for (std::size_t a = 0; a < graph_.assignments().size(); ++a) {
+    const auto& assignment = graph_.assignments()[a];
+    const auto& placement = storage_.placement(assignment.variable);
+    if (assignment.tensor != tensor || !assignment.accumulate || !placement) continue;
+    const auto& versions = versions_[static_cast<std::size_t>(tensor)];
+    if (std::any_of(versions.begin(), versions.end(), [&](const Version& version) {
+          return same_tiles(version.placement, *placement);
+        }))
+      values_[a] = add_to_variable(assignment.variable, version_in(tensor, *placement));
+  }
+}
+
 void SectionPlanner::finish_assignments() {
+  const auto& assignments = graph_.assignments();
+  for (std::size_t a = 0; whole_ && a < assignments.size(); ++a)
+    if (assignments[a].accumulate && !values_.contains(a))
+      values_[a] = add_to_variable(
+          assignments[a].variable,
+          version_in(assignments[a].tensor, *storage_.placement(assignments[a].variable)));
   reduce_assigned();
+  for (const auto& assignment : assignments)
+    if (whole_ && storage_.variable(assignment.variable).kind == Variable::Kind::gradient)
+      storage_.set_gradient_placement(assignment.variable, storage_.home(assignment.variable));
   gather_assigned();
-  for (const auto& assignment : graph_.assignments()) {
-    BufferId value = assigned_value(assignment);
-    if (assignment.accumulate) value = add_to_variable(assignment.variable, value);
-    stores_.push_back({assignment.variable, value});
+  for (std::size_t a = 0; a < assignments.size(); ++a) {
+    const int variable = assignments[a].variable;
+    BufferId value = -1;
+    if (values_.contains(a)) {
+      value = relayout(values_.at(a), *storage_.placement(variable));
+    } else {
+      value = assigned_value(assignments[a]);
+      if (assignments[a].accumulate) value = add_to_variable(variable, value);
+    }
+    stores_.push_back({variable, value});
   }
 }
 

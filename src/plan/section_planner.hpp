@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "section_builder.hpp"
@@ -23,7 +24,9 @@ struct Draft {
 /// Compiles one section's graph: chooses strategies, inserts relayouts, lowers operations.
 class SectionPlanner {
  public:
-  SectionPlanner(Storage& storage, const Graph& graph);
+  /// `whole`: gradients are reduced when the section ends, into the placement of their weights'
+  /// slots; else they stay partial where nobody has said how they are stored.
+  SectionPlanner(Storage& storage, const Graph& graph, bool whole = false);
   /// Steps and buffers without offsets; live ranges and memory are planned afterwards.
   Draft run();
 
@@ -41,11 +44,18 @@ class SectionPlanner {
 
   void find_needed();
   void load_inputs();
+  /// A gradient that is to be reduced, with the buffer that has it so far.
+  struct Gradient {
+    int variable;
+    program::BufferId buffer;
+  };
+
   void reduce_gradients();
-  void scatter_gradients(const std::vector<int>& tensors);
-  void all_reduce_gradients(const std::vector<int>& tensors);
+  void scatter_gradients(std::vector<Gradient>& gradients);
+  void all_reduce_gradients(const std::vector<Gradient>& gradients);
   void reduce_assigned();
-  Placement home_of(int tensor) const;
+  std::int64_t bucket_bytes() const;
+  std::vector<std::size_t> last_writes() const;
   void plan_node(const Node& node);
   void settle(int tensor);
   void release_gathered(int tensor);
@@ -56,6 +66,7 @@ class SectionPlanner {
   void add_version(int tensor, program::BufferId buffer);
   void refresh(program::BufferId buffer);
 
+  void accumulate(int tensor);
   void finish_assignments();
   void gather_assigned();
   program::BufferId assigned_value(const Graph::Assignment& assignment);
@@ -66,11 +77,13 @@ class SectionPlanner {
   Storage& storage_;
   const Graph& graph_;
   SectionBuilder builder_;
-  std::vector<bool> needed_;                    // by node
-  std::vector<bool> used_;                      // by tensor
-  std::vector<std::vector<Version>> versions_;  // by tensor
-  std::vector<int> assigned_to_;                // by tensor: variable, or -1
+  std::vector<bool> needed_;                         // by node
+  std::vector<bool> used_;                           // by tensor
+  std::vector<std::vector<Version>> versions_;       // by tensor
+  std::vector<int> assigned_to_;                     // by tensor: variable, or -1
+  std::map<std::size_t, program::BufferId> values_;  // by assignment: known already
   std::vector<Store> stores_;
+  bool whole_;
   int node_ = 0;  // that is being planned
 };
 

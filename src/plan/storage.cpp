@@ -37,7 +37,8 @@ Storage::Storage(const VariableSet& variables, const PlanOptions& options)
       options_(options),
       shard_(named_mesh_dim(options.mesh, "optim.shard", options.shard)),
       store_(named_mesh_dim(options.mesh, "layout.store", options.store)),
-      placements_(static_cast<std::size_t>(variables.size())) {
+      placements_(static_cast<std::size_t>(variables.size())),
+      bytes_(placements_.size()) {
   for (int v = 0; v < variables.size(); ++v) {
     const Variable& variable = variables[v];
     auto& placement = placements_[static_cast<std::size_t>(v)];
@@ -49,6 +50,7 @@ Storage::Storage(const VariableSet& variables, const PlanOptions& options)
       placement = ruled(variable.name, variable.spec.shape);
     else if (options.part != Part::all)
       placement = home(v);
+    if (placement) note_bytes(v);
   }
 }
 
@@ -90,6 +92,21 @@ Placement Storage::home(int variable) const {
 
 void Storage::set_gradient_placement(int variable, Placement placement) {
   placements_[static_cast<std::size_t>(variable)] = std::move(placement);
+  note_bytes(variable);
+}
+
+void Storage::note_bytes(int variable) {
+  const TensorSpec& spec = variables_[variable].spec;
+  auto& bytes = bytes_[static_cast<std::size_t>(variable)];
+  bytes = std::max(bytes, largest_tile_size(spec.shape, *placement(variable), options_.mesh) *
+                              static_cast<std::int64_t>(bytes_of(spec.dtype)));
+}
+
+bool Storage::put_together(const std::vector<int>& gradients) {
+  for (int v : gradients)
+    if (std::find(together_.begin(), together_.end(), v) != together_.end()) return false;
+  together_.insert(together_.end(), gradients.begin(), gradients.end());
+  return true;
 }
 
 std::vector<int> gradient_order(const VariableSet& variables, const Storage& storage) {
@@ -105,6 +122,11 @@ std::vector<int> gradient_order(const VariableSet& variables, const Storage& sto
     return std::pair(dims, scattered);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
+  const auto& together = storage.together();
+  std::erase_if(order, [&](int v) {
+    return std::find(together.begin(), together.end(), v) != together.end();
+  });
+  order.insert(order.begin(), together.begin(), together.end());
   return order;
 }
 
@@ -115,10 +137,7 @@ void Storage::lay_out(program::Program& program) const {
     stored.variable = variables_[v];
     // A gradient that nothing assigns (a frozen weight's) needs no memory, nor what was dropped.
     stored.placement = placement(v).value_or(Placement(options_.mesh.rank()));
-    if (placement(v))
-      stored.bytes =
-          largest_tile_size(stored.variable.spec.shape, stored.placement, options_.mesh) *
-          static_cast<std::int64_t>(bytes_of(stored.variable.spec.dtype));
+    if (placement(v)) stored.bytes = bytes(v);
     program.variables.push_back(std::move(stored));
   }
   std::int64_t offset = 0;

@@ -41,22 +41,34 @@ class Storage {
   }
   /// Placement of a gradient once it is reduced: as its weight's slots are stored.
   Placement home(int variable) const;
+  /// The same memory may hold it under several placements, one after the other.
   void set_gradient_placement(int variable, Placement placement);
+  /// Of the largest tile that the variable's memory holds, as far as is known.
+  std::int64_t bytes(int variable) const { return bytes_[static_cast<std::size_t>(variable)]; }
+  /// Gives gradients memory side by side in this order; false if one has its neighbours already.
+  bool put_together(const std::vector<int>& gradients);
+  /// Those that were put together, in order.
+  const std::vector<int>& together() const { return together_; }
 
   /// Gives every variable its bytes and offset. Gradients that are partial on the same mesh dims
   /// follow each other without gaps, so that a bucket is one stretch of memory.
   void lay_out(program::Program& program) const;
 
  private:
+  void note_bytes(int variable);
+
   const VariableSet& variables_;
   const PlanOptions& options_;
   int shard_ = -1;
   int store_ = -1;
   std::vector<std::optional<Placement>> placements_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<int> together_;
 };
 
-/// Order of gradients in memory: by the mesh dims on which they are partial, those that are reduced
-/// whole before those that are scattered, then as declared.
+/// Order of gradients in memory: those put together first, the others by the mesh dims on which
+/// they are partial, those that are reduced whole before those that are scattered, then as
+/// declared.
 std::vector<int> gradient_order(const VariableSet& variables, const Storage& storage);
 
 inline std::int64_t align(std::int64_t bytes, std::int64_t to = 64) {

@@ -118,11 +118,20 @@ std::vector<SectionCount> Task::step_sections() const {
   if (config_.act.environments > 0) sections.push_back({"act", config_.act.runs});
   for (const auto& [phase, optim] : phases_) {
     sections.push_back({phase.section("micro"), phase.runs});
-    if (config_.micro_batches > 1)
-      sections.push_back({phase.section("micro_next"), phase.runs * (config_.micro_batches - 1)});
+    const std::int64_t next = config_.micro_batches - 1 - (has_last() ? 1 : 0);
+    if (next > 0) sections.push_back({phase.section("micro_next"), phase.runs * next});
+    if (has_last()) sections.push_back({phase.section("micro_last"), phase.runs});
     sections.push_back({phase.section("update"), phase.runs});
   }
   if (has_finish_) sections.push_back({"finish", 1});
+  return sections;
+}
+
+std::vector<std::string> Task::last_micros() const {
+  std::vector<std::string> sections;
+  if (config_.micro_batches > 1 && !has_last()) return sections;
+  for (const auto& update : phases_)
+    sections.push_back(update.phase.section(has_last() ? "micro_last" : "micro"));
   return sections;
 }
 
@@ -140,7 +149,8 @@ void Task::add_phases() {
 
 void Task::build_phase(const PhaseUpdate& update) {
   build_micro(update, "micro");
-  if (config_.micro_batches > 1) build_micro(update, "micro_next");
+  if (config_.micro_batches > (has_last() ? 2 : 1)) build_micro(update, "micro_next");
+  if (has_last()) build_micro(update, "micro_last");
   Graph& graph =
       *graphs_.emplace_back(std::make_unique<Graph>(update.phase.section("update"), variables_));
   optim::build_update(graph, update.optim, update.phase.weights);

@@ -63,6 +63,24 @@ std::int64_t replicas_of(const Settings& settings, const plan::Candidate& choice
              : std::max<std::int64_t>(1, settings.replicate.replicas);
 }
 
+static bool overlaps(const Settings& settings) {
+  return settings.numerics.overlap == "on";
+}
+
+plan::PlanOptions plan_options(const Settings& settings, const plan::Candidate& choice,
+                               const replicate::Task& task) {
+  plan::PlanOptions options;
+  options.mesh = choice.mesh;
+  options.layout = choice.layout;
+  options.shard = choice.shard;
+  options.store = choice.store;
+  options.overlap = overlaps(settings);
+  options.flight_bytes =
+      static_cast<std::int64_t>(parse_bytes("comm.bucket", settings.numerics.bucket));
+  if (!settings.async.is_async()) options.reducing = task.last_micros();
+  return options;
+}
+
 std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan::Candidate& choice,
                                            std::vector<std::string> recompute) {
   auto config = settings.task_config();
@@ -70,6 +88,7 @@ std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan:
   config.replicas = replicas_of(settings, choice);
   config.uneven = settings.replicate.uneven;
   config.recompute = std::move(recompute);
+  config.last_apart = overlaps(settings) && !settings.async.is_async();
   return std::make_unique<replicate::Task>(*settings.model, settings.optim, config);
 }
 
@@ -116,11 +135,7 @@ Compiled compile_with(const Settings& settings, const plan::Candidate& choice, c
   const auto graphs = graphs_of(*compiled.task, role.part);
   const auto& variables = compiled.task->variables();
   compiled.layout.check_names(compiled.mesh, plan::tensor_dims(variables, graphs));
-  plan::PlanOptions options;
-  options.mesh = compiled.mesh;
-  options.layout = compiled.layout;
-  options.shard = choice.shard;
-  options.store = choice.store;
+  plan::PlanOptions options = plan_options(settings, choice, *compiled.task);
   options.part = role.part;
   compiled.program = plan::compile(variables, graphs, options);
   return compiled;

@@ -319,6 +319,17 @@ void NumericsConfig::describe(config::Schema& schema) {
            "Whether MPI is given a GPU's pointers: auto tries it at the start.")
       .choices({"auto", "on", "off"})
       .free_key();
+  schema
+      .add("comm.overlap", overlap,
+           "on: gradients are reduced and weights are gathered while the ranks compute, bucket by "
+           "bucket; it pays where the network moves data without the cores. none: ranks wait for "
+           "each collective.")
+      .choices({"none", "on"})
+      .free_key();
+  schema
+      .add("comm.bucket", bucket,
+           "With comm.overlap = on: the largest bucket that is reduced at once.")
+      .free_key();
 }
 
 namespace {

@@ -42,8 +42,12 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
   shares_.assign(names_.size(), 0);
   for (auto& result : results_) result.values.clear();
   const double inverse_weight = 1 / std::max(1.0, batch.weight);
+  const bool has_last = session_.compiled.program.has_section(phase().section("micro_last"));
   for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
-    const std::string section = phase().section(micro == 0 ? "micro" : "micro_next");
+    const bool is_last = micro + 1 == batch.tiles.size() && has_last;
+    const std::string section = phase().section(micro == 0 ? "micro"
+                                                : is_last  ? "micro_last"
+                                                           : "micro_next");
     set_inputs(session_, section, batch.tiles[micro]);
     kernels::Feeds fed = feeds(batch.share + static_cast<std::int64_t>(micro) * batch.shares);
     fed.values["inverse_weight"] = inverse_weight;

@@ -72,12 +72,8 @@ class Evaluator {
   std::optional<plan::Evaluation> operator()(const plan::Candidate& choice) {
     try {
       const auto& made = task(choice);
-      plan::PlanOptions options;
-      options.mesh = choice.mesh;
-      options.layout = choice.layout;
-      options.shard = choice.shard;
-      options.store = choice.store;
-      const auto program = plan::compile(made.variables(), graphs_of(made), options);
+      const auto program =
+          plan::compile(made.variables(), graphs_of(made), plan_options(settings_, choice, made));
       std::vector<plan::SectionRuns> runs;
       for (const auto& count : made.step_sections()) runs.push_back({count.section, count.runs});
       const plan::CostModel model(machine_, choice.mesh, settings_.plan.ranks_per_node);

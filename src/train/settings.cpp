@@ -57,6 +57,8 @@ void check(const Settings& settings) {
   if (!settings.run.walltime.empty()) parse_duration("run.walltime", settings.run.walltime);
   if (!settings.plan.memory_limit.empty())
     parse_bytes("plan.memory_limit", settings.plan.memory_limit);
+  check_user(parse_bytes("comm.bucket", settings.numerics.bucket) >= 1,
+             "comm.bucket = ", settings.numerics.bucket, " has no room: take 1MiB or more");
   for (const std::string& key : settings.train.override_keys)
     check_user(settings.schema.find(key) != nullptr, "train.override: there is no key '", key, "'",
                did_you_mean(key, settings.schema.names()));

@@ -147,6 +147,13 @@ TEST_CASE("a trace holds every rank's steps and collectives") {
     trace.begin("micro", step);
     trace.end("micro", step);
   }
+  reduce.label = "flying";
+  reduce.flight = 2;
+  trace.begin("micro", reduce);
+  trace.end("micro", reduce);
+  trace.landed("micro", reduce);
+  trace.begin("micro", program::finish_of(reduce));
+  trace.end("micro", program::finish_of(reduce));
   trace.begin_phase();
   trace.end_phase("checkpoint");
   trace.finish();
@@ -159,7 +166,10 @@ TEST_CASE("a trace holds every rank's steps and collectives") {
   const int n = test::world().size();
   CHECK(on_all_ranks(times("block/\\\"in\\\"") == n && times("\"name\": \"gradients\"") == n));
   CHECK(on_all_ranks(times("\"name\": \"checkpoint\"") == n && times("thread_name") == n));
-  CHECK(on_all_ranks(times("\"ph\": \"X\"") == 3 * n));
+  CHECK(on_all_ranks(times("\"ph\": \"X\"") == 5 * n));
+  // A flight is a row of its own from its start to its landing.
+  CHECK(on_all_ranks(times("\"ph\": \"b\"") == n && times("\"ph\": \"e\"") == n));
+  CHECK(on_all_ranks(times("all_reduce under way") == 2 * n && times("\"id\": \"0.2\"") == 2));
   CHECK(on_all_ranks(times(".part") == 0 &&
                      std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1));
 }

@@ -108,6 +108,52 @@ TEST_CASE("Mesh dims that leave a node pay for the network, which its ranks shar
   CHECK(seconds({0, 1}) == Approx(3 * 1 + 7 / 8.0 * 0.8 + 2 * 10 + 3 / 4.0 * 8));
 }
 
+TEST_CASE("A flight over the network hides behind work, inside a node behind nothing") {
+  // Start, `kernels` passes over other elements, finish; then the same flight again.
+  const auto seconds = [](int kernels, std::int64_t ranks_per_node) {
+    program::Program program;
+    program.mesh = MeshShape::parse("x:4", 0);
+    auto& section = program.sections.emplace_back();
+    section.name = "micro";
+    for (int i = 0; i < 2; ++i) {
+      auto& buffer = section.buffers.emplace_back();
+      buffer.spec = {Shape{{"n", 1000}}, DType::f32};
+      buffer.placement = Placement(1);
+      buffer.bytes = 4000;
+    }
+    program::AllReduceStep reduce;
+    reduce.mesh_dims = {0};
+    reduce.buffers = {0};
+    reduce.contiguous = true;
+    program::KernelStep kernel;
+    kernel.kernel = "softmax_max";
+    kernel.inputs = kernel.outputs = {1};
+    for (int flight = 0; flight < 2; ++flight) {
+      reduce.flight = flight;
+      section.steps.emplace_back(reduce);
+      for (int k = 0; k < kernels; ++k) section.steps.emplace_back(kernel);
+      section.steps.emplace_back(program::finish_of(reduce));
+    }
+    plan::Machine m;
+    m.step_seconds = 0;
+    m.network_latency = 10;
+    m.network_bandwidth = 100;
+    m.alone["softmax_max.f32"] = m.together["softmax_max.f32"] = {7, 0, 0, 0};
+    return plan::CostModel(m, program.mesh, ranks_per_node).predict(program, {{"micro", 3}});
+  };
+  // Four nodes: halving and doubling takes 4 messages and 3/2 of the bytes.
+  const double one = 4 * 10 + 1.5 * 4000 / 100;
+  const auto none = seconds(0, 1), some = seconds(5, 1), much = seconds(50, 1);
+  CHECK(none.communication == Approx(6 * one));
+  CHECK(none.exposed == Approx(6 * one));
+  CHECK(some.exposed == Approx(6 * (one - 35)));
+  CHECK(some.communication == Approx(6 * one));
+  CHECK(some.step == Approx(some.compute + some.exposed + some.host));
+  CHECK(much.exposed == Approx(0).margin(1e-9));
+  const auto near = seconds(50, 4);
+  CHECK(near.exposed == Approx(near.communication));
+}
+
 TEST_CASE("What a plan costs grows with its steps, not with its ranks") {
   const auto steps = [](const std::string& mesh) {
     return Product(mesh, "b:x, n:y", 1 << 20).program.sections[0].steps.size();

@@ -22,6 +22,16 @@ struct Case {
   const char* rules;
   const char* shard;
   const char* store = "";
+  bool overlap = false;
+
+  program::Program compile(const SmallTraining& training) const {
+    auto options = SmallTraining::options(mesh, rules, shard, store);
+    options.overlap = overlap;
+    options.reducing = training.task().last_micros();
+    options.flight_bytes = 700;  // several buckets
+    options.least_flight_bytes = 0;
+    return training.compile(options);
+  }
 };
 
 std::vector<Case> cases() {
@@ -32,10 +42,15 @@ std::vector<Case> cases() {
       return {{"batch:2", "batch:batch", ""},
               {"batch:2", "batch:batch", "batch"},
               {"batch:2", "batch:batch", "", "batch"},
+              {"batch:2", "batch:batch", "", "", true},
+              {"batch:2", "batch:batch", "batch", "", true},
+              {"batch:2", "batch:batch", "", "batch", true},
               {"model:2", "vocab:model,d_ff:model,heads:model", ""},
               {"seq:2", "length:seq", ""}};
     default:
-      return {{"batch:2,model:2", kBoth, ""}, {"batch:2,model:2", kBoth, "batch"}};
+      return {{"batch:2,model:2", kBoth, ""},
+              {"batch:2,model:2", kBoth, "batch"},
+              {"batch:2,model:2", kBoth, "model", "batch", true}};
   }
 }
 
@@ -73,11 +88,12 @@ TEST_CASE("over MPI a model trains as on one rank") {
     const SmallTraining training(dtype);
     const auto alone = run_simulated(training, training.compile("", ""), kSteps);
     for (const Case& c : cases()) {
-      const auto program = training.compile(c.mesh, c.rules, c.shard, c.store);
+      const auto program = c.compile(training);
       comm::MpiCollectives collectives(program.mesh, world());
       const auto curve = run_over_mpi(training, program, collectives, kSteps);
       const double worst = worst_difference(curve, alone);
-      INFO(c.mesh << " under " << c.rules << " shard " << c.shard << ": " << worst);
+      INFO(c.mesh << " under " << c.rules << " shard " << c.shard << " overlap " << c.overlap
+                  << ": " << worst);
       CHECK(on_all_ranks(worst < tolerance));
     }
   }
@@ -115,7 +131,7 @@ TEST_CASE("over MPI keys that pass in a ring or come from neighbours train as on
 TEST_CASE("ordered sums over MPI equal the simulated mesh bit for bit") {
   const SmallTraining training(DType::f32);
   for (const Case& c : cases()) {
-    const auto program = training.compile(c.mesh, c.rules, c.shard, c.store);
+    const auto program = c.compile(training);
     comm::MpiCollectivesOptions options;
     options.reduce = comm::ReduceMode::ordered;
     comm::MpiCollectives collectives(program.mesh, world(), options);
@@ -125,7 +141,7 @@ TEST_CASE("ordered sums over MPI equal the simulated mesh bit for bit") {
     bool equal = true;
     for (std::size_t i = 1; i < curve.size(); i += 2)
       equal = equal && std::memcmp(&curve[i], &simulated[i], 8) == 0;
-    INFO(c.mesh << " under " << c.rules << " shard " << c.shard);
+    INFO(c.mesh << " under " << c.rules << " shard " << c.shard << " overlap " << c.overlap);
     CHECK(on_all_ranks(equal));
   }
 }
@@ -133,7 +149,7 @@ TEST_CASE("ordered sums over MPI equal the simulated mesh bit for bit") {
 TEST_CASE("MPI is asked for exactly what the plan says") {
   const SmallTraining training(DType::f32);
   for (const Case& c : cases()) {
-    const auto program = training.compile(c.mesh, c.rules, c.shard, c.store);
+    const auto program = c.compile(training);
     comm::MpiCollectives collectives(program.mesh, world());
     runtime::Executor executor(program, collectives, shared_exec());
     start_counting();
@@ -150,7 +166,7 @@ TEST_CASE("MPI is asked for exactly what the plan says") {
       bytes += count.bytes;
     }
     const double bytes_of_all = world().sum({static_cast<double>(bytes)})[0];
-    INFO(c.mesh << " under " << c.rules << " shard " << c.shard);
+    INFO(c.mesh << " under " << c.rules << " shard " << c.shard << " overlap " << c.overlap);
     CHECK(on_all_ranks(calls == planned_calls));
     CHECK(on_all_ranks(bytes_of_all == static_cast<double>(planned_bytes)));
   }

@@ -19,6 +19,16 @@ Values random_rows(int step, std::int64_t vocab) {
   return rows;
 }
 
+/// The rows of one micro-batch.
+Values part_of(const Values& rows, std::int64_t part, std::int64_t parts) {
+  Values result;
+  for (const auto& [name, values] : rows) {
+    const auto size = static_cast<std::int64_t>(values.size()) / parts;
+    result[name].assign(values.begin() + part * size, values.begin() + (part + 1) * size);
+  }
+  return result;
+}
+
 void set_inputs(runtime::Executor& executor, const std::string& section, const Values& rows) {
   const auto& plan = executor.program().section(section);
   for (const auto& input : plan.inputs) {
@@ -47,7 +57,8 @@ models::TransformerConfig SmallTraining::config(std::int64_t vocab) {
 }
 
 SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& config,
-                             std::vector<std::string> recompute)
+                             std::vector<std::string> recompute, std::int64_t micro_batches,
+                             bool last_apart)
     : vocab_(config.vocab), model_(config) {
   optim::OptimConfig optim;
   optim.lr = 0.01;
@@ -58,17 +69,28 @@ SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& confi
   task.dtype = dtype;
   task.seed = 7;
   task.recompute = std::move(recompute);
+  task.micro_batches = micro_batches;
+  task.last_apart = last_apart;
   task_ = std::make_unique<replicate::Task>(model_, optim, task);
 }
 
 program::Program SmallTraining::compile(const std::string& mesh, const std::string& rules,
                                         const std::string& shard, const std::string& store) const {
+  return compile(options(mesh, rules, shard, store));
+}
+
+program::Program SmallTraining::compile(const plan::PlanOptions& options) const {
+  return plan::compile(task_->variables(), task_->graphs(), options);
+}
+
+plan::PlanOptions SmallTraining::options(const std::string& mesh, const std::string& rules,
+                                         const std::string& shard, const std::string& store) {
   plan::PlanOptions options;
   options.mesh = MeshShape::parse(mesh, 0);
   options.layout = Layout::parse(rules);
   options.shard = shard;
   options.store = store;
-  return plan::compile(task_->variables(), task_->graphs(), options);
+  return options;
 }
 
 std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) const {
@@ -83,10 +105,17 @@ std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) c
     feeds.values = {{"inverse_weight", 1 / weight},
                     {"lr", optim::learning_rate(task_->optim(), step)},
                     {"step", static_cast<double>(step)}};
-    set_inputs(executor, "micro", rows);
-    executor.run("micro", feeds);
-    for (int rank = 0; rank < executor.local_ranks(); ++rank)
-      loss += executor.fetch_share("micro", "loss", rank);
+    const auto& config = task_->config();
+    for (std::int64_t micro = 0; micro < config.micro_batches; ++micro) {
+      const bool is_last = config.last_apart && micro + 1 == config.micro_batches;
+      const char* section = micro == 0 ? "micro" : is_last ? "micro_last" : "micro_next";
+      set_inputs(executor, section, part_of(rows, micro, config.micro_batches));
+      feeds.micro = micro;
+      executor.run(section, feeds);
+      for (int rank = 0; rank < executor.local_ranks(); ++rank)
+        loss += executor.fetch_share(section, "loss", rank);
+    }
+    feeds.micro = 0;
     executor.run("update", feeds);
     curve.push_back(loss);
     curve.push_back(executor.fetch("update", "grad_norm", 0)[0]);

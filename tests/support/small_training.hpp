@@ -7,6 +7,7 @@
 
 #include "support/simulated_run.hpp"
 #include "tessera/models/transformer.hpp"
+#include "tessera/plan/planner.hpp"
 #include "tessera/replicate/task.hpp"
 
 namespace tessera::test {
@@ -19,13 +20,18 @@ class SmallTraining {
   explicit SmallTraining(DType dtype, std::int64_t vocab = 11,
                          std::vector<std::string> recompute = {})
       : SmallTraining(dtype, config(vocab), std::move(recompute)) {}
+  /// With `last_apart` the last of several micro-batches has a section of its own.
   SmallTraining(DType dtype, const models::TransformerConfig& config,
-                std::vector<std::string> recompute = {});
+                std::vector<std::string> recompute = {}, std::int64_t micro_batches = 1,
+                bool last_apart = false);
   static models::TransformerConfig config(std::int64_t vocab);
 
   const replicate::Task& task() const { return *task_; }
   program::Program compile(const std::string& mesh, const std::string& rules,
                            const std::string& shard = "", const std::string& store = "") const;
+  program::Program compile(const plan::PlanOptions& options) const;
+  static plan::PlanOptions options(const std::string& mesh, const std::string& rules,
+                                   const std::string& shard = "", const std::string& store = "");
   /// Steps 1 … `steps`: this process's share of the losses (to be summed over processes), then of
   /// the gradient norms' (whole on every rank), alternating.
   std::vector<double> run(runtime::Executor& executor, int steps) const;

@@ -26,10 +26,15 @@ class CostModel {
   StepSeconds seconds_of(const program::Section& section, const program::Step& step) const;
   double seconds_of(const Work& work) const;
   double seconds_of(const Transfer& transfer) const;
+  /// The part of them that passes between nodes.
+  double network_seconds_of(const Transfer& transfer) const;
   Prediction predict(const program::Program& program, const std::vector<SectionRuns>& step) const;
   std::int64_t ranks_per_node() const { return ranks_per_node_; }
 
  private:
+  void predict(const program::Section& section, std::int64_t runs, Prediction& result) const;
+  double members_on_node(const Transfer& transfer) const;
+
   const Machine& machine_;
   const MeshShape& mesh_;
   std::int64_t ranks_per_node_;

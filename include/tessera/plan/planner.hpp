@@ -31,6 +31,14 @@ struct PlanOptions {
   Part part = Part::all;
   /// Largest reduction bucket.
   std::int64_t bucket_bytes = 64 << 20;
+  /// Collectives that steps need not wait for are flights (overlap.hpp in src/plan).
+  bool overlap = false;
+  /// With it: sections at whose end gradients are reduced, instead of when `update` starts, in
+  /// buckets of at most flight_bytes. Each gradient's last section before it is read, run once.
+  std::vector<std::string> reducing;
+  std::int64_t flight_bytes = 4 << 20;
+  /// Smaller ones are waited for: done before a test could look after them.
+  std::int64_t least_flight_bytes = 16 << 10;
 };
 
 /// Compiles the graphs of all sections over one set of variables. Pure; its cost does not depend on

@@ -28,8 +28,7 @@ struct Prediction {
   double step = 0;           ///< compute + exposed + host
   double compute = 0;        ///< local steps on the rank with the largest tiles
   double communication = 0;  ///< all collectives
-  /// What of it computing waits for: all, as the Executor waits for each collective where it
-  /// stands.
+  /// What of it computing waits for: all but what flights do over the network meanwhile.
   double exposed = 0;
   double host = 0;  ///< between sections
   std::map<std::vector<int>, double> by_mesh_dims;
@@ -45,6 +44,8 @@ struct Report {
   double flops_per_step = 0;  ///< on the rank with the largest tiles
   double flops_per_step_all_ranks = 0;
   std::vector<program::CollectiveRow> collectives;  ///< of one step
+  std::int64_t flights = 0;             ///< collectives of a step that are under way beside work
+  std::int64_t bytes_in_flight = 0;     ///< payload of those that are at once, at most
   std::vector<std::string> recomputed;  ///< regions whose forward pass runs again in backward
   std::string machine;                  ///< what `predicted` rests on
   std::optional<Prediction> predicted;

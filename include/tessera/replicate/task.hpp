@@ -41,6 +41,7 @@ struct TaskConfig {
   std::int64_t batch = 8;   ///< rows of one step, over all ranks
   std::int64_t length = 0;  ///< tokens of a row
   std::int64_t micro_batches = 1;
+  bool last_apart = false;    ///< the last of several micro-batches has a section of its own
   std::int64_t replicas = 1;  ///< of a replicated model
   bool uneven = false;        ///< replicas may have fewer rows than others, padded with weight 0
   DType dtype = DType::f32;
@@ -69,6 +70,8 @@ struct SectionCount {
 /// A model with what its training needs: the graphs of its sections over one set of variables.
 ///   micro       forward and backward of the first micro-batch: gradients are assigned;
 ///   micro_next  the same, gradients are added (only if micro_batches > 1);
+///   micro_last  the same for the last of several micro-batches (only if last_apart), after which
+///               gradients are whole if the plan says so;
 ///   update      clipping, optimizer, moving average;
 ///   finish      what ends a step besides (Model::finish), if the model has it;
 ///   eval        forward of one micro-batch without dropout, unless the model acts;
@@ -105,6 +108,8 @@ class Task {
   const std::vector<PhaseUpdate>& phases() const { return phases_; }
   /// The section that is fed first; all others of training have the same inputs.
   std::string first_micro() const { return phases_.front().phase.section("micro"); }
+  /// The sections after which nothing is added to a step's gradients any more, if each runs once.
+  std::vector<std::string> last_micros() const;
   /// True if each step ends with a section `finish`.
   bool has_finish() const { return has_finish_; }
   Model& model() const { return model_; }
@@ -116,6 +121,7 @@ class Task {
   std::vector<SectionCount> step_sections() const;
 
  private:
+  bool has_last() const { return config_.last_apart && config_.micro_batches > 1; }
   void add_phases();
   void build_phase(const PhaseUpdate& update);
   void build_micro(const PhaseUpdate& update, const std::string& part);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/plan/machine.hpp"
+#include "tessera/plan/planner.hpp"
 #include "tessera/plan/report.hpp"
 #include "tessera/plan/search.hpp"
 #include "tessera/program/program.hpp"
@@ -39,6 +40,9 @@ std::int64_t replicas_of(const Settings& settings, const plan::Candidate& choice
 /// The deck's Task with a choice of micro-batches, and of regions that are computed again.
 std::unique_ptr<replicate::Task> make_task(const Settings& settings, const plan::Candidate& choice,
                                            std::vector<std::string> recompute);
+/// How the deck's Task is to be planned under a choice.
+plan::PlanOptions plan_options(const Settings& settings, const plan::Candidate& choice,
+                               const replicate::Task& task);
 /// What plan.machine describes.
 plan::Machine machine_of(const Settings& settings);
 /// Compiles the deck's model for other choices than the deck's.

@@ -117,6 +117,8 @@ struct TranslateConfig {
 struct NumericsConfig {
   std::string reduce = "mpi";
   std::string gpu_aware = "auto";
+  std::string overlap = "none";
+  std::string bucket = "4MiB";
   void describe(config::Schema& schema);
 };
 
