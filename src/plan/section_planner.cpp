@@ -25,6 +25,7 @@ SectionPlanner::SectionPlanner(Storage& storage, const Graph& graph, bool whole)
       needed_(graph.nodes().size()),
       used_(static_cast<std::size_t>(graph.tensor_count())),
       versions_(static_cast<std::size_t>(graph.tensor_count())),
+      readers_(static_cast<std::size_t>(graph.tensor_count())),
       assigned_to_(static_cast<std::size_t>(graph.tensor_count()), -1),
       whole_(whole) {}
 
@@ -52,8 +53,11 @@ void SectionPlanner::find_needed() {
     const Node& node = graph_.nodes()[n];
     for (int output : node.outputs)
       needed_[n] = needed_[n] || used_[static_cast<std::size_t>(output)];
-    if (needed_[n])
-      for (int input : node.inputs) used_[static_cast<std::size_t>(input)] = true;
+    if (!needed_[n]) continue;
+    for (int input : node.inputs) {
+      used_[static_cast<std::size_t>(input)] = true;
+      readers_[static_cast<std::size_t>(input)].push_back(static_cast<int>(n));
+    }
   }
 }
 
@@ -103,6 +107,7 @@ void SectionPlanner::plan_node(const Node& node) {
     choice.output_specs.push_back(spec_of(output));
     choice.wanted.push_back(wanted(output));
   }
+  choice.resting_bytes = resting_bytes(node);
   const Chosen chosen = choose_strategy(choice, storage_.mesh(), storage_.options().layout);
   std::vector<BufferId> inputs, outputs;
   for (std::size_t i = 0; i < node.inputs.size(); ++i)

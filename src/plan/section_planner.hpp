@@ -58,6 +58,10 @@ class SectionPlanner {
   std::vector<std::size_t> last_writes() const;
   void plan_node(const Node& node);
   void settle(int tensor);
+  std::vector<std::vector<double>> resting_bytes(const Node& node) const;
+  double resting_bytes(int tensor, int m, int steps) const;
+  bool is_partial_sum(int tensor, int m) const;
+  bool passes(const Node& node, const std::vector<State>& states, int m) const;
   void release_gathered(int tensor);
   Placement wanted(int tensor) const;
 
@@ -80,6 +84,7 @@ class SectionPlanner {
   std::vector<bool> needed_;                         // by node
   std::vector<bool> used_;                           // by tensor
   std::vector<std::vector<Version>> versions_;       // by tensor
+  std::vector<std::vector<int>> readers_;            // by tensor: needed nodes
   std::vector<int> assigned_to_;                     // by tensor: variable, or -1
   std::map<std::size_t, program::BufferId> values_;  // by assignment: known already
   std::vector<Store> stores_;

@@ -82,7 +82,10 @@ class DimChooser {
     for (std::size_t j = 0; j < strategy.outputs.size(); ++j) {
       Placement produced = choice_.wanted[j];
       produced[m_] = strategy.outputs[j];
-      cost += state_bytes(choice_.output_specs[j], produced, m_, choice_.wanted[j][m_], mesh_);
+      cost +=
+          strategy.outputs[j].kind == State::Kind::partial_sum
+              ? choice_.resting_bytes[j][static_cast<std::size_t>(m_)]
+              : state_bytes(choice_.output_specs[j], produced, m_, choice_.wanted[j][m_], mesh_);
       outputs.push_back(local(choice_.output_specs[j], strategy.outputs[j]));
     }
     return cost + own_bytes(strategy) + choice_.operation->flops(inputs, outputs) / kFlopsPerByte;

@@ -17,6 +17,8 @@ struct Choice {
   std::vector<std::vector<Placement>> inputs;
   /// Where each output should end up.
   std::vector<Placement> wanted;
+  /// By output and mesh dim: bytes that are moved in the end if it comes out as a partial sum.
+  std::vector<std::vector<double>> resting_bytes;
 };
 
 struct Chosen {

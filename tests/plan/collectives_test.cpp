@@ -103,3 +103,27 @@ TEST_CASE("with the input's gradient: one more all_reduce over the model dim") {
   // dx is fetched whole: gathered over rows after the reduction, which the rows below leave out.
   CHECK(bytes["micro cols"] == 2 * 4 * (kBatch / r) * kIo);
 }
+
+TEST_CASE(
+    "a gradient that comes through a weight's norm joins the weight's own, then it is reduced") {
+  VariableSet variables;
+  Graph micro("micro", variables), update("update", variables);
+  const Tensor x = micro.input("x", {Shape{{"batch", kBatch}, {"io", kIo}}, DType::f32});
+  const TensorSpec spec{Shape{{"io", kIo}, {"hidden", kHidden}}, DType::f32};
+  const Tensor w = micro.variable({"w", spec, Variable::Kind::weight, {}, true, true, ""});
+  const Tensor scaled = ops::divide(w, ops::sqrt(ops::reduce_sum_squares(w, Shape{})));
+  const Tensor y = ops::einsum({x, scaled}, Shape{{"batch", kBatch}, {"hidden", kHidden}});
+  const Tensor loss = ops::reduce_sum(ops::multiply(y, y), Shape{});
+  variables.declare({"gradient/w", spec, Variable::Kind::gradient, {}, true, true, "w"});
+  micro.accumulate("gradient/w", gradients(loss, {w})[0], true);
+  update.assign("w", ops::subtract(update.read("w"), update.read("gradient/w")));
+  plan::PlanOptions options;
+  options.mesh = MeshShape::parse("all:8", 0);
+  options.layout = Layout::parse("batch:all");
+  const auto program = plan::compile(variables, {&micro, &update}, options);
+  CHECK(plan::collectives_of(program, program.section("micro")).empty());
+  const auto rows = plan::collectives_of(program, program.section("update"));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].count == 1);
+  CHECK(rows[0].bytes == 4 * kIo * kHidden);
+}
