@@ -68,6 +68,18 @@ class Operands {
     plan.mean = statistics(input(), 1);
     plan.variance = statistics(input(), 1);
   }
+  /// [outer, a slowest part of before].
+  void read_row_weights() {
+    const Tile& tile = input();
+    const std::int64_t each = plan.outer > 0 ? tile.size() / plan.outer : 0;
+    TESSERA_CHECK(tile.dtype == DType::f32 && tile.size() == plan.outer * each &&
+                      (each > 0 ? plan.before % each : plan.outer * plan.before) == 0,
+                  "group norm: ", tile.size(), " row weights for ", plan.outer, " x ", plan.before,
+                  " rows");
+    plan.row_weights = static_cast<const float*>(tile.data);
+    plan.masked = each;
+  }
+  bool has_input() const { return input_ < call_.input_count; }
   void write_parameter_gradients() {
     int element = plan.element == kElementF64 ? kElementF64 : kElementF32;
     const int expected = element;
@@ -121,6 +133,7 @@ void launch(const device::Exec& exec, Operands& operands, IsaFunction host,
 void group_norm_moments(const device::Exec& exec, const Call& call) {
   Operands operands(call, call.inputs[0]);
   operands.input();
+  if (operands.has_input()) operands.read_row_weights();
   operands.plan.moments = operands.statistics(operands.output(), 3);
   launch(exec, operands, TESSERA_ISA_CALL(group_norm_moments), portable::group_norm_moments);
 }
@@ -146,6 +159,10 @@ void group_norm_backward_apply(const device::Exec& exec, const Call& call) {
   operands.read_scale();
   operands.read_statistics();
   operands.plan.sums = operands.statistics(operands.input(), 2);
+  if (operands.has_input()) {
+    operands.read_row_weights();
+    operands.plan.count = operands.statistics(operands.input(), 1);
+  }
   operands.plan.y = operands.same_as_x(operands.output());
   launch(exec, operands, TESSERA_ISA_CALL(group_norm_backward_apply),
          portable::group_norm_backward_apply);

@@ -10,6 +10,11 @@ KOKKOS_INLINE_FUNCTION double scale_at(const GroupNormPlan& plan, std::int64_t j
   return element_at(plan.scale, plan.scale_element, j, 1.0);
 }
 
+/// Whether row `row` of x [outer before, line] counts in statistics.
+KOKKOS_INLINE_FUNCTION bool counts(const GroupNormPlan& plan, std::int64_t row) {
+  return plan.row_weights == nullptr || plan.row_weights[row / (plan.before / plan.masked)] != 0.0F;
+}
+
 /// Mean and 1 / standard deviation of group `r`, counted over [outer, kept].
 template <class C>
 struct Statistics {
@@ -38,20 +43,26 @@ void moments(const device::Exec& exec, const GroupNormPlan& plan) {
       KOKKOS_LAMBDA(const Member& member) {
         const std::int64_t r = member.league_rank(), n = plan.before * plan.after;
         const E* x = static_cast<const E*>(plan.x);
-        double sum = 0.0;
-        for (std::int64_t i = member.team_rank(); i < n; i += member.team_size())
+        const std::int64_t row = r / plan.kept * plan.before;
+        double sum = 0.0, counted = 0.0;
+        for (std::int64_t i = member.team_rank(); i < n; i += member.team_size()) {
+          if (!counts(plan, row + i / plan.after)) continue;
           sum += static_cast<double>(load(x[place(plan, r, i)]));
+          counted += 1.0;
+        }
         sum = team_sum(member, sum);
-        const double mean = n > 0 ? sum / static_cast<double>(n) : 0.0;
+        counted = team_sum(member, counted);
+        const double mean = counted > 0.0 ? sum / counted : 0.0;
         double m2 = 0.0;
         for (std::int64_t i = member.team_rank(); i < n; i += member.team_size()) {
+          if (!counts(plan, row + i / plan.after)) continue;
           const double d = static_cast<double>(load(x[place(plan, r, i)])) - mean;
           m2 += d * d;
         }
         m2 = team_sum(member, m2);
         C* out = static_cast<C*>(plan.moments) + 3 * r;
         if (member.team_rank() == 0) {
-          out[0] = static_cast<C>(n);
+          out[0] = static_cast<C>(counted);
           out[1] = static_cast<C>(mean);
           out[2] = static_cast<C>(m2);
         }
@@ -121,11 +132,18 @@ void backward_apply(const device::Exec& exec, const GroupNormPlan& plan) {
         const Statistics<C> s(plan, r);
         const C* sums = static_cast<const C*>(plan.sums) + 2 * r;
         const double d = static_cast<double>(load(static_cast<const E*>(plan.dy)[i]));
+        if (!counts(plan, i / line)) {
+          store(static_cast<E*>(plan.y)[i], s.rstd * d * scale_at(plan, j));
+          return;
+        }
+        const double size = plan.count == nullptr
+                                ? plan.whole
+                                : static_cast<double>(static_cast<const C*>(plan.count)[r]);
         const double normal =
             (static_cast<double>(load(static_cast<const E*>(plan.x)[i])) - s.mean) * s.rstd;
         store(static_cast<E*>(plan.y)[i],
-              s.rstd * (d * scale_at(plan, j) - static_cast<double>(sums[0]) / plan.whole -
-                        normal * static_cast<double>(sums[1]) / plan.whole));
+              s.rstd * (d * scale_at(plan, j) - static_cast<double>(sums[0]) / size -
+                        normal * static_cast<double>(sums[1]) / size));
       });
 }
 

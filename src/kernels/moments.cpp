@@ -14,6 +14,12 @@ namespace tessera::kernels {
 namespace {
 
 template <class C>
+void counts(const MomentsPlan& plan) {
+  for (std::int64_t r = 0; r < plan.rows; ++r)
+    static_cast<C*>(plan.share)[r] = static_cast<const C*>(plan.moments)[3 * r];
+}
+
+template <class C>
 void means(const MomentsPlan& plan) {
   const C* moments = static_cast<const C*>(plan.moments);
   C* share = static_cast<C*>(plan.share);
@@ -47,7 +53,7 @@ MomentsPlan plan_of(const Call& call, int inputs) {
   MomentsPlan plan{};
   plan.as_double = share.dtype == DType::f64;
   plan.rows = share.size();
-  plan.whole = static_cast<double>(call.attributes.integer("size"));
+  plan.whole = static_cast<double>(call.attributes.integer_or("size", 1));
   plan.moments = moments.data;
   plan.share = share.data;
   if (inputs > 1) {
@@ -57,6 +63,12 @@ MomentsPlan plan_of(const Call& call, int inputs) {
     plan.mean = mean.data;
   }
   return plan;
+}
+
+void moments_count(const device::Exec& exec, const Call& call) {
+  const MomentsPlan plan = plan_of(call, 1);
+  if (use_portable()) return portable::moments_count(exec, plan);
+  plan.as_double ? counts<double>(plan) : counts<float>(plan);
 }
 
 void moments_mean(const device::Exec& exec, const Call& call) {
@@ -74,6 +86,7 @@ void moments_variance(const device::Exec& exec, const Call& call) {
 }  // namespace
 
 void register_moments_kernels() {
+  register_kernel("moments_count", moments_count);
   register_kernel("moments_mean", moments_mean);
   register_kernel("moments_variance", moments_variance);
 }

@@ -18,6 +18,8 @@ struct MomentsPlan {
 };
 
 namespace portable {
+/// This rank's share of how many elements a row has: n.
+void moments_count(const device::Exec& exec, const MomentsPlan& plan);
 /// This rank's share of each row's mean, n mean / whole.
 void moments_mean(const device::Exec& exec, const MomentsPlan& plan);
 /// This rank's share of each row's variance about the whole mean: (M2 + n (own mean - mean)^2) /

@@ -7,6 +7,14 @@ namespace tessera::kernels::portable {
 namespace {
 
 template <class C>
+void counts(const device::Exec& exec, const MomentsPlan& plan) {
+  device::for_each_index(
+      "tessera::kernels::moments_count", exec, plan.rows, KOKKOS_LAMBDA(std::int64_t r) {
+        static_cast<C*>(plan.share)[r] = static_cast<const C*>(plan.moments)[3 * r];
+      });
+}
+
+template <class C>
 void means(const device::Exec& exec, const MomentsPlan& plan) {
   device::for_each_index(
       "tessera::kernels::moments_mean", exec, plan.rows, KOKKOS_LAMBDA(std::int64_t r) {
@@ -31,6 +39,11 @@ void variances(const device::Exec& exec, const MomentsPlan& plan) {
 }
 
 }  // namespace
+
+void moments_count(const device::Exec& exec, const MomentsPlan& plan) {
+  if (plan.as_double) return counts<double>(exec, plan);
+  counts<float>(exec, plan);
+}
 
 void moments_mean(const device::Exec& exec, const MomentsPlan& plan) {
   if (plan.as_double) return means<double>(exec, plan);

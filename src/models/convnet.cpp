@@ -60,8 +60,9 @@ Tensor ConvNet::logits_of(Tensor image, const replicate::Batch& batch) const {
     nn::ConvOptions conv{.kernel = config_.kernel, .gain = gain};
     if (config_.batch_norm) {
       x = nn::conv(x, space, channels, fresh, conv);
-      x = ops::relu(
-          nn::batch_norm(x, fresh.name, {.training = batch.mode == replicate::Mode::train}));
+      x = ops::relu(nn::batch_norm(
+          x, fresh.name,
+          {.training = batch.mode == replicate::Mode::train, .row_weights = batch.row_weights()}));
     } else {
       conv.bias = true, conv.activation = nn::Activation::relu;
       x = nn::conv(x, space, channels, fresh, conv);

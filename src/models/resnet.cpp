@@ -41,6 +41,7 @@ const std::map<std::int64_t, std::vector<std::int64_t>>& known_depths() {
 struct ResNet::Building {
   bool training = false;
   std::vector<std::string> kept;  // dims whose norm statistics stay apart
+  Tensor row_weights;             // of a batch that may be filled up
 };
 
 void ResNet::describe(config::Schema& schema) {
@@ -118,7 +119,8 @@ Tensor ResNet::norm(Tensor x, const std::string& channels, const std::string& na
                          .epsilon = config_.epsilon,
                          .momentum = config_.norm_momentum,
                          .scale = scale,
-                         .training = building.training},
+                         .training = building.training,
+                         .row_weights = building.row_weights},
                         building.kept);
 }
 
@@ -186,6 +188,7 @@ Tensor ResNet::block(Tensor x, std::int64_t stage, std::int64_t index,
 Tensor ResNet::logits_of(const replicate::Batch& batch) const {
   Building building;
   building.training = batch.mode == replicate::Mode::train;
+  building.row_weights = batch.row_weights();
   const Tensor image = batch["image"];
   Tensor x = ops::cast(image, batch.dtype);
   const bool is_parted = building.training && config_.norm_groups > 1;
@@ -196,6 +199,8 @@ Tensor ResNet::logits_of(const replicate::Batch& batch) const {
     std::vector<Dim> dims{{kReplica, config_.norm_groups},
                           {"replica_batch", batch.rows / config_.norm_groups}};
     dims.insert(dims.end(), image.shape().begin() + 1, image.shape().end());
+    if (building.row_weights)
+      building.row_weights = ops::reshape(building.row_weights, Shape{dims[0], dims[1]});
     x = ops::reshape(x, Shape(std::move(dims)));
     building.kept = {kReplica};
   }

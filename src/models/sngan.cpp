@@ -154,8 +154,9 @@ Tensor Sngan::loss(Graph& graph, const replicate::Batch& batch) {
 Tensor Sngan::discriminator_loss(Graph& graph, const replicate::Batch& batch) const {
   const bool training = batch.mode == replicate::Mode::train;
   const Origin origin = draw_origin(graph, config_, batch);
-  const Tensor generated = generate(config_, origin.latent, origin.labels,
-                                    training ? Statistics::batch : Statistics::running);
+  const Tensor generated =
+      generate(config_, origin.latent, origin.labels,
+               training ? Statistics::batch : Statistics::running, batch.row_weights());
   const Tensor real = ops::pointwise1(
       {batch["image"]},
       [](std::span<const ops::Value> in) { return 2.0 * in[0] + in[0].constant(-1); },
@@ -190,7 +191,8 @@ Tensor Sngan::penalty(Tensor real, Tensor generated, const replicate::Batch& bat
 
 Tensor Sngan::generator_loss(Graph& graph, const replicate::Batch& batch) const {
   const Origin origin = draw_origin(graph, config_, batch);
-  const Tensor generated = generate(config_, origin.latent, origin.labels, Statistics::moving);
+  const Tensor generated =
+      generate(config_, origin.latent, origin.labels, Statistics::moving, batch.row_weights());
   const Tensor scores = discriminate(config_, generated, origin.labels, nn::Spectral::kept);
   return nn::weighted_sum(ops::negate(scores), batch["weights"]);
 }

@@ -43,8 +43,8 @@ Tensor in_groups(Tensor x, std::int64_t groups) {
 /// A residual generator with what all its layers share.
 class Generator {
  public:
-  Generator(const SnganConfig& config, Tensor labels, Statistics statistics)
-      : config_(config), labels_(labels), statistics_(statistics) {}
+  Generator(const SnganConfig& config, Tensor labels, Statistics statistics, Tensor row_weights)
+      : config_(config), labels_(labels), statistics_(statistics), row_weights_(row_weights) {}
 
   Tensor operator()(Tensor latent) const {
     const Graph::Scope scope(latent.graph(), "generator");
@@ -82,6 +82,7 @@ class Generator {
     nn::BatchNormOptions options{.name = name};
     options.training = statistics_ != Statistics::running;
     options.moving = statistics_ == Statistics::moving;
+    options.row_weights = row_weights_;
     if (conditional) options.labels = labels_, options.classes = config_.classes;
     return nn::batch_norm(x, channels, options, {kReplica});
   }
@@ -95,6 +96,7 @@ class Generator {
   const SnganConfig& config_;
   Tensor labels_;
   Statistics statistics_;
+  Tensor row_weights_;
 };
 
 /// One residual block of the discriminator. The first one begins with the picture itself, of which
@@ -133,11 +135,13 @@ std::vector<std::int64_t> parse_sizes(const std::string& key,
   return sizes;
 }
 
-Tensor generate(const SnganConfig& config, Tensor latent, Tensor labels, Statistics statistics) {
+Tensor generate(const SnganConfig& config, Tensor latent, Tensor labels, Statistics statistics,
+                Tensor row_weights) {
   if (config.norm_groups == 1 || statistics == Statistics::running)
-    return Generator(config, labels, statistics)(latent);
-  const Tensor apart = Generator(config, in_groups(labels, config.norm_groups),
-                                 statistics)(in_groups(latent, config.norm_groups));
+    return Generator(config, labels, statistics, row_weights)(latent);
+  const auto grouped = [&](Tensor x) { return x ? in_groups(x, config.norm_groups) : x; };
+  const Tensor apart =
+      Generator(config, grouped(labels), statistics, grouped(row_weights))(grouped(latent));
   std::vector<Dim> dims{latent.shape()[0]};
   dims.insert(dims.end(), apart.shape().begin() + 2, apart.shape().end());
   return ops::reshape(apart, Shape(std::move(dims)));

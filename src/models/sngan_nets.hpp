@@ -21,8 +21,10 @@ enum class Statistics : std::uint8_t {
 };
 
 /// Pictures [batch, height, width, channels] in (-1, 1) out of latent numbers [batch, latent] and
-/// labels [batch]. Variables under the scope "generator".
-Tensor generate(const SnganConfig& config, Tensor latent, Tensor labels, Statistics statistics);
+/// labels [batch]. Variables under the scope "generator". Rows of weight 0 among `row_weights`
+/// [batch], if given, are left out of the batch's statistics.
+Tensor generate(const SnganConfig& config, Tensor latent, Tensor labels, Statistics statistics,
+                Tensor row_weights = {});
 
 /// Scores [rows…] of pictures [rows…, height, width, channels] in [-1, 1]. Variables under the
 /// scope "discriminator". A section may call it once if the singular vectors move.

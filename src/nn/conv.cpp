@@ -56,10 +56,26 @@ Tensor running(Graph& graph, const std::string& name, const Shape& shape, DType 
   return graph.variable(std::move(variable));
 }
 
-void move_towards(Graph& graph, const std::string& name, Tensor old, Tensor now, double keep) {
-  const Tensor mean = ops::reduce_mean(now, old.shape());
+/// `now` may have further dims, over which it counts by `counts` where that is given: without any
+/// element nothing moves.
+void move_towards(Graph& graph, const std::string& name, Tensor old, Tensor now, Tensor counts,
+                  double keep) {
+  if (!counts) {
+    const Tensor mean = ops::reduce_mean(now, old.shape());
+    graph.assign(graph.scoped(name),
+                 ops::add(ops::multiply(old, keep), ops::multiply(mean, 1 - keep)));
+    return;
+  }
+  const Tensor sum = ops::reduce_sum(ops::multiply(now, counts), old.shape());
+  const Tensor count = ops::reduce_sum(counts, old.shape());
+  const auto moved = [keep](std::span<const ops::Value> in) {
+    const auto one = in[2].constant(1);
+    const auto share = (1 - keep) * in[2].apply(ops::PointOp::minimum, one);
+    return in[0] + share * (in[1] / in[2].apply(ops::PointOp::maximum, one) - in[0]);
+  };
   graph.assign(graph.scoped(name),
-               ops::add(ops::multiply(old, keep), ops::multiply(mean, 1 - keep)));
+               ops::pointwise1({old, sum, count}, moved,
+                               {.shape = old.shape(), .dtypes = {old.dtype()}, .name = name}));
 }
 
 /// A scale or bias [channels], or [labels' dims…, channels] by the rows' classes.
@@ -98,11 +114,13 @@ Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions&
     if (dim.name != channels && std::find(kept.begin(), kept.end(), dim.name) == kept.end())
       over.push_back(dim.name);
   const bool by_class = static_cast<bool>(options.labels);
-  const auto normal = ops::group_norm(x, over, {channels}, by_class ? Tensor() : scale,
-                                      by_class ? Tensor() : bias, options.epsilon);
+  const auto normal =
+      ops::group_norm(x, over, {channels}, by_class ? Tensor() : scale, by_class ? Tensor() : bias,
+                      options.epsilon, options.row_weights);
   if (options.moving) {
-    move_towards(graph, "running_mean", mean, normal.mean, options.momentum);
-    move_towards(graph, "running_variance", variance, normal.variance, options.momentum);
+    move_towards(graph, "running_mean", mean, normal.mean, normal.count, options.momentum);
+    move_towards(graph, "running_variance", variance, normal.variance, normal.count,
+                 options.momentum);
   }
   if (!by_class) return normal.value;
   return ops::pointwise1({normal.value, scale, bias},

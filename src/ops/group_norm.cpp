@@ -7,7 +7,9 @@
 #include "ops/pointwise_lowering.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
+#include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/install.hpp"
+#include "tessera/ops/shape_ops.hpp"
 #include "tessera/ops/strategies.hpp"
 #include "tessera/program/emitter.hpp"
 
@@ -23,6 +25,7 @@ struct GroupNormOptions {
   double epsilon = 0;
   bool scale = false;
   bool bias = false;
+  bool row_weights = false;
 
   bool is_over(int dim) const {
     const auto role = roles[static_cast<std::size_t>(dim)];
@@ -35,7 +38,8 @@ Attributes attributes_of(const GroupNormOptions& options) {
   return {{"roles", options.roles},
           {"epsilon", options.epsilon},
           {"scale", static_cast<std::int64_t>(options.scale)},
-          {"bias", static_cast<std::int64_t>(options.bias)}};
+          {"bias", static_cast<std::int64_t>(options.bias)},
+          {"row_weights", static_cast<std::int64_t>(options.row_weights)}};
 }
 
 template <class Keep>
@@ -79,7 +83,7 @@ std::vector<Strategy> group_norm_strategies(const StrategyContext& context) {
   return strategies;
 }
 
-/// dy, x, [scale], mean, variance -> dx, [dscale], [dbias].
+/// dy, x, [scale], mean, variance, [row weights, count] -> dx, [dscale], [dbias].
 class GroupNormGradient : public Operation {
  public:
   explicit GroupNormGradient(GroupNormOptions options) : options_(std::move(options)) {}
@@ -96,9 +100,11 @@ class GroupNormGradient : public Operation {
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
                                std::span<const Tensor> output_gradients) const override {
     const Shape& x = inputs[1].shape();
+    LeftOut left_out;
+    if (options_.row_weights) left_out = {inputs[inputs.size() - 2], inputs.back()};
     return norm_gradient_of_gradient(inputs, output_gradients, options_.scale, options_.bias,
                                      parameter_shape(options_, x), statistics_shape(options_, x),
-                                     true, options_.epsilon);
+                                     true, options_.epsilon, left_out);
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
     auto strategies = group_norm_strategies(context);
@@ -118,8 +124,10 @@ class GroupNormGradient : public Operation {
 };
 
 void GroupNormGradient::lower(program::Emitter& emitter) const {
-  std::vector<program::BufferId> inputs;
-  for (int i = 0; i < emitter.inputs(); ++i) inputs.push_back(emitter.input(i));
+  std::vector<program::BufferId> inputs, rows;
+  const int of_rows = options_.row_weights ? 2 : 0;
+  for (int i = 0; i < emitter.inputs(); ++i)
+    (i < emitter.inputs() - of_rows ? inputs : rows).push_back(emitter.input(i));
   const auto x = emitter.buffer(inputs[1]);
   const Shape statistics = statistics_shape(options_, x.spec.shape);
   const Shape sums_shape = with_last(statistics, {"_sum", 2});
@@ -134,10 +142,11 @@ void GroupNormGradient::lower(program::Emitter& emitter) const {
   emitter.all_reduce(program::ReduceOp::sum, cuts_of(options_, x), {sums});
   attributes.set("size", x.spec.shape.size() / std::max<std::int64_t>(1, statistics.size()));
   inputs.push_back(sums);
+  inputs.insert(inputs.end(), rows.begin(), rows.end());
   emitter.kernel("group_norm_backward_apply", attributes, inputs, {emitter.output(0)}, kernel);
 }
 
-/// x, [scale], [bias] -> y, mean, variance.
+/// x, [scale], [bias], [row weights] -> y, mean, variance, [count].
 class GroupNorm : public Operation {
  public:
   explicit GroupNorm(GroupNormOptions options) : options_(std::move(options)) {}
@@ -146,21 +155,29 @@ class GroupNorm : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
     const TensorSpec& x = inputs[0];
     const TensorSpec statistic{statistics_shape(options_, x.shape), statistics_dtype(x.dtype)};
-    return {x, statistic, statistic};
+    std::vector<TensorSpec> outputs{x, statistic, statistic};
+    if (options_.row_weights) outputs.push_back(statistic);
+    return outputs;
   }
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                                std::span<const Tensor> output_gradients) const override {
-    TESSERA_CHECK(output_gradients[0] && !output_gradients[1] && !output_gradients[2],
-                  "the statistics of a group norm have no gradient");
+    for (std::size_t i = 0; i < output_gradients.size(); ++i)
+      TESSERA_CHECK(static_cast<bool>(output_gradients[i]) == (i == 0),
+                    "the statistics of a group norm have no gradient");
     std::vector<Tensor> operands{output_gradients[0], inputs[0]};
     if (options_.scale) operands.push_back(inputs[1]);
-    operands.insert(operands.end(), outputs.begin() + 1, outputs.end());
-    return inputs[0].graph().add(std::make_shared<GroupNormGradient>(options_), operands);
+    operands.insert(operands.end(), outputs.begin() + 1, outputs.begin() + 3);
+    if (options_.row_weights) operands.insert(operands.end(), {inputs.back(), outputs[3]});
+    auto gradients = inputs[0].graph().add(std::make_shared<GroupNormGradient>(options_), operands);
+    gradients.resize(inputs.size());
+    return gradients;
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
     return group_norm_strategies(context);
   }
   void lower(program::Emitter& emitter) const override;
+  void count(program::Emitter& emitter, program::BufferId moments,
+             const std::vector<int>& cuts) const;
   void apply(program::Emitter& emitter) const;
   double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {
     return 8.0 * static_cast<double>(inputs[0].size());
@@ -183,8 +200,13 @@ void GroupNorm::lower(program::Emitter& emitter) const {
   const program::BufferId mean = emitter.output(1), variance = emitter.output(2);
   program::Emitter::KernelOptions kernel;
   kernel.flops = 4.0 * static_cast<double>(emitter.local_shape(emitter.input(0)).size());
-  emitter.kernel("group_norm_moments", attributes_of(options_), {emitter.input(0)}, {moments},
-                 kernel);
+  std::vector<program::BufferId> inputs{emitter.input(0)};
+  if (options_.row_weights) inputs.push_back(emitter.input(emitter.inputs() - 1));
+  emitter.kernel("group_norm_moments", attributes_of(options_), inputs, {moments}, kernel);
+  if (options_.row_weights) {
+    count(emitter, moments, cuts);
+    return apply(emitter);
+  }
   const std::int64_t size = shape.size() / std::max<std::int64_t>(1, statistics.size());
   const Attributes whole{{"size", std::max<std::int64_t>(1, size)}};
   emitter.kernel("moments_mean", whole, {moments}, {mean});
@@ -192,6 +214,30 @@ void GroupNorm::lower(program::Emitter& emitter) const {
   emitter.kernel("moments_variance", whole, {moments, mean}, {variance});
   emitter.all_reduce(program::ReduceOp::sum, cuts, {variance});
   apply(emitter);
+}
+
+/// The same where rows are left out: how many elements count is known when all ranks' shares are
+/// added up, and travels with the sum for the mean.
+void GroupNorm::count(program::Emitter& emitter, program::BufferId moments,
+                      const std::vector<int>& cuts) const {
+  const program::BufferId mean = emitter.output(1), variance = emitter.output(2),
+                          counts = emitter.output(3);
+  const auto buffer = emitter.buffer(mean);
+  const auto of_counted = [&](const char* name, program::BufferId result, const char* kernel,
+                              const std::vector<program::BufferId>& operands,
+                              std::vector<program::BufferId> together) {
+    const auto sum = emitter.temporary(name, buffer.spec, buffer.placement);
+    emitter.kernel(kernel, {{"size", std::int64_t{1}}}, operands, {sum});
+    together.push_back(sum);
+    emitter.all_reduce(program::ReduceOp::sum, cuts, together);
+    PointwiseCode code(2);
+    const Value n = Value(&code, 1).apply(PointOp::maximum, Value(&code, 1).constant(1));
+    code.stores = {(Value(&code, 0) / n).reg()};
+    emit_pointwise(emitter, code, buffer.spec.shape, {sum, counts}, {result});
+  };
+  emitter.kernel("moments_count", {}, {moments}, {counts});
+  of_counted("sum", mean, "moments_mean", {moments}, {counts});
+  of_counted("squares", variance, "moments_variance", {moments, mean}, {});
 }
 
 /// y = (x - mean) factor + bias with factor = scale / sqrt(variance + epsilon): elementwise, so
@@ -225,34 +271,62 @@ bool lists(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// x's dims in the order in which they lie for the kernels, with their roles: those of row weights
+/// in front of others of one role.
+Shape ordered(const Shape& x, const std::vector<std::string>& over,
+              const std::vector<std::string>& parameters, Tensor row_weights,
+              std::vector<std::int64_t>& roles) {
+  std::vector<std::pair<std::int64_t, Dim>> dims;
+  for (const auto& dim : x) {
+    const bool is_over = lists(over, dim.name), has = lists(parameters, dim.name);
+    const bool is_row = row_weights && row_weights.shape().contains(dim.name);
+    const auto role = has ? (is_over ? kAfter : kKept) : (is_over ? kBefore : kOuter);
+    check_user(!is_row || !has, "group_norm of '", row_weights ? row_weights.name() : "",
+               "': row weights have the dim ", dim.name, ", which has parameters");
+    dims.emplace_back(2 * role + (is_row ? 0 : 1), dim);
+  }
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Dim> order;
+  for (const auto& [place, dim] : dims) {
+    roles.push_back(place / 2);
+    order.push_back(dim);
+  }
+  return Shape(std::move(order));
+}
+
+/// Row weights as kernels take them: f32, [outer dims…, those of their dims that are normalised].
+Tensor laid_out(Tensor row_weights, const GroupNormOptions& options, const Shape& x) {
+  const Shape& has = row_weights.shape();
+  for (const auto& dim : has) {
+    const auto found = x.find(dim.name);
+    check_user(found && x[*found] == dim, "group_norm: row weights are ", has.to_string(),
+               ", with a dim that x ", x.to_string(), " has not");
+  }
+  const Shape wanted = filtered(x, [&](int d) {
+    return options.roles[static_cast<std::size_t>(d)] == kOuter || has.contains(x[d].name);
+  });
+  const Tensor numbers = cast(row_weights, DType::f32);
+  return einsum({has.rank() == wanted.rank() ? numbers : broadcast(numbers, wanted)}, wanted);
+}
+
 }  // namespace
 
 Normalised group_norm(Tensor x, const std::vector<std::string>& over,
                       const std::vector<std::string>& parameters, Tensor scale, Tensor bias,
-                      double epsilon) {
+                      double epsilon, Tensor row_weights) {
   install();
   check_user(is_floating(x.dtype()), "group_norm: '", x.name(), "' has dtype ", name_of(x.dtype()),
              "; cast it to a floating one first");
   check_user(!over.empty(), "group_norm of '", x.name(), "' over no dims");
   for (const auto* names : {&over, &parameters})
     for (const auto& name : *names) x.shape().index_of(name);
-  std::vector<std::pair<std::int64_t, Dim>> dims;
-  for (const auto& dim : x.shape()) {
-    const bool is_over = lists(over, dim.name), has = lists(parameters, dim.name);
-    dims.emplace_back(has ? (is_over ? kAfter : kKept) : (is_over ? kBefore : kOuter), dim);
-  }
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
   GroupNormOptions options;
-  std::vector<Dim> ordered;
-  for (const auto& [role, dim] : dims) {
-    options.roles.push_back(role);
-    ordered.push_back(dim);
-  }
+  const Shape order = ordered(x.shape(), over, parameters, row_weights, options.roles);
   options.epsilon = epsilon;
   options.scale = static_cast<bool>(scale);
   options.bias = static_cast<bool>(bias);
-  const Shape order(ordered);
+  options.row_weights = static_cast<bool>(row_weights);
   const Shape line = parameter_shape(options, order);
   for (const Tensor operand : {scale, bias})
     check_user(!operand || (operand.shape().rank() == line.rank() &&
@@ -262,8 +336,10 @@ Normalised group_norm(Tensor x, const std::vector<std::string>& over,
   std::vector<Tensor> inputs{einsum({x}, order)};
   if (scale) inputs.push_back(einsum({scale}, line));
   if (bias) inputs.push_back(einsum({bias}, line));
+  if (row_weights) inputs.push_back(laid_out(row_weights, options, order));
   const auto outputs = x.graph().add(std::make_shared<GroupNorm>(std::move(options)), inputs);
-  return {einsum({outputs[0]}, x.shape()), outputs[1], outputs[2]};
+  return {einsum({outputs[0]}, x.shape()), outputs[1], outputs[2],
+          row_weights ? outputs[3] : Tensor()};
 }
 
 }  // namespace tessera::ops

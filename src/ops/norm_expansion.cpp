@@ -10,12 +10,27 @@
 #include "tessera/ops/strategies.hpp"
 
 namespace tessera::ops {
+namespace {
+
+Tensor mean_of(Tensor x, const Shape& statistics, const LeftOut& left_out) {
+  if (!left_out.row_weights) return reduce_mean(x, statistics);
+  const Tensor counted = pointwise1({x, left_out.row_weights, left_out.count},
+                                    [](std::span<const Value> in) {
+                                      const Value count =
+                                          in[2].apply(PointOp::maximum, in[2].constant(1));
+                                      return select(in[1], in[0] / count, in[0].constant(0));
+                                    },
+                                    {.shape = x.shape(), .dtypes = {x.dtype()}, .name = "counted"});
+  return reduce_sum(counted, statistics);
+}
+
+}  // namespace
 
 Tensor expand_norm(Tensor x, Tensor scale, Tensor bias, const Shape& statistics, bool centered,
-                   double epsilon) {
+                   double epsilon, const LeftOut& left_out) {
   const Tensor wide = cast(x, statistics_dtype(x.dtype()));
-  const Tensor deviation = centered ? subtract(wide, reduce_mean(wide, statistics)) : wide;
-  const Tensor variance = reduce_mean(square(deviation), statistics);
+  const Tensor deviation = centered ? subtract(wide, mean_of(wide, statistics, left_out)) : wide;
+  const Tensor variance = mean_of(square(deviation), statistics, left_out);
   std::vector<Tensor> operands{deviation, variance};
   if (scale) operands.push_back(scale);
   if (bias) operands.push_back(bias);
@@ -32,7 +47,8 @@ Tensor expand_norm(Tensor x, Tensor scale, Tensor bias, const Shape& statistics,
 std::vector<Tensor> norm_gradient_of_gradient(std::span<const Tensor> inputs,
                                               std::span<const Tensor> slopes, bool scale, bool bias,
                                               const Shape& parameters, const Shape& statistics,
-                                              bool centered, double epsilon) {
+                                              bool centered, double epsilon,
+                                              const LeftOut& left_out) {
   const Tensor x = inputs[1];
   std::vector<Tensor> operands{x};
   if (scale) operands.push_back(inputs[2]);
@@ -40,7 +56,7 @@ std::vector<Tensor> norm_gradient_of_gradient(std::span<const Tensor> inputs,
   if (bias) operands.push_back(fill(x.graph(), 0, {parameters, statistics_dtype(x.dtype())}));
   const auto expand = [&](std::span<const Tensor> own) {
     return expand_norm(own[0], scale ? own[1] : Tensor(), bias ? own[scale ? 2 : 1] : Tensor(),
-                       statistics, centered, epsilon);
+                       statistics, centered, epsilon, left_out);
   };
   const auto found = gradient_of_gradient(expand, inputs[0], operands,
                                           std::vector<Tensor>(slopes.begin(), slopes.end()));

@@ -3,6 +3,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
+#include "tessera/replicate/replica_context.hpp"
 
 namespace tessera::replicate {
 
@@ -12,6 +13,14 @@ Tensor Batch::operator[](const std::string& name) const {
   std::vector<std::string> names;
   for (const auto& [known, tensor] : inputs) names.push_back(known);
   throw Error(concat("the model has no input '", name, "'; its inputs are ", join(names, ", ")));
+}
+
+Tensor Batch::row_weights() const {
+  const auto found = inputs.find("weights");
+  if (!padded || found == inputs.end()) return {};
+  const Shape& shape = found->second.shape();
+  const bool is_of_rows = shape.without(ReplicaContext::kReplica).without("batch").rank() == 0;
+  return is_of_rows ? found->second : Tensor();
 }
 
 std::vector<InputSpec> Model::inputs(std::int64_t rows, std::int64_t length) const {

@@ -36,6 +36,9 @@ Batch make_batch(Graph& graph, const std::vector<InputSpec>& inputs, const TaskC
   batch.dtype = config.dtype;
   batch.seed = config.seed;
   batch.replicas = config.replicas;
+  const auto shares = config.shares();
+  batch.padded =
+      config.padded || shares.rows() * shares.micro_batches * shares.replicas != shares.batch;
   return batch;
 }
 

@@ -83,6 +83,8 @@ replicate::TaskConfig Settings::task_config() const {
   config.micro_batches = train.micro_batches;
   config.dtype = parse_dtype(train.dtype);
   config.seed = static_cast<std::uint64_t>(run.seed);
+  // Whether epochs are whole batches is not known before the data are read.
+  config.padded = !model->acts();
   if (model->acts())
     config.act = {.environments = env.count, .runs = env.steps_per_update, .spaces = spaces()};
   if (sample.count > 0) {

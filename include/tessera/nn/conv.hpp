@@ -42,12 +42,17 @@ struct BatchNormOptions {
   /// tables [classes, channels]. Empty: one scale and bias [channels] for all.
   Tensor labels = {};
   std::int64_t classes = 0;
+  /// Weights of rows [some of x's dims], e.g. Batch::row_weights(): those with 0, by which a batch
+  /// is filled up, are left out of the statistics in training. Empty: all rows count.
+  Tensor row_weights = {};
 };
 
 /// Batch norm with scale and bias over all dims of x but `channels` and `kept` (a dim of replicas
-/// whose statistics stay apart; the running ones are their mean). Variables under scope `name`:
+/// whose statistics stay apart; the running ones are their mean, by elements where rows are left
+/// out). Variables under scope `name`:
 /// scale, bias, running_mean and running_variance, the last two of kind state; in training they
-/// move towards this section's statistics, so with micro-batches towards the last one's.
+/// move towards this section's statistics, so with micro-batches towards the last one's that has
+/// rows.
 Tensor batch_norm(Tensor x, const std::string& channels, const BatchNormOptions& options,
                   const std::vector<std::string>& kept = {});
 

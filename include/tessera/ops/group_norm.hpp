@@ -14,6 +14,7 @@ struct Normalised {
   Tensor value;
   Tensor mean;
   Tensor variance;  ///< mean of squared deviations, without Bessel's correction
+  Tensor count;     ///< elements that statistics are over; empty without row weights
 };
 
 /// (x - mean) / sqrt(variance + epsilon), times `scale` plus `bias` where they are not empty, with
@@ -24,10 +25,14 @@ struct Normalised {
 /// - group norm (Wu and He): over {height, width, channels of a group}, parameters {groups,
 /// channels
 ///   of a group}; instance norm with groups of one channel.
-/// Where `over` is cut, parts' (n, mean, M2) are gathered by one small collective for each mesh dim
-/// and merged in order, never as E[x^2] - E[x]^2. UserError if dims do not fit.
+/// Where `over` is cut, ranks add up their shares of the mean, then of the squared deviations from
+/// it: never as E[x^2] - E[x]^2. UserError if dims do not fit.
+///
+/// `row_weights` [some of x's dims, none with parameters] leaves rows out of the statistics: those
+/// with weight 0, by which a batch is filled up; all others count alike. Where all are left out,
+/// mean, variance and count are 0. Rows that are left out are normalised as the others are.
 Normalised group_norm(Tensor x, const std::vector<std::string>& over,
                       const std::vector<std::string>& parameters, Tensor scale, Tensor bias,
-                      double epsilon);
+                      double epsilon, Tensor row_weights = {});
 
 }  // namespace tessera::ops

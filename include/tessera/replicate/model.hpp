@@ -47,11 +47,15 @@ struct Batch {
   std::int64_t replicas = 1;
   Mode mode = Mode::train;
   std::string phase;         ///< whose loss is wanted (Phase::name); "" in Mode::eval
+  bool padded = false;       ///< rows of weight 0 may fill it up
   DType dtype = DType::f32;  ///< of activations
   std::uint64_t seed = 0;
   nn::Caching caching;  ///< of a section that decodes
 
   Tensor operator[](const std::string& name) const;  ///< Error if the model declared no such input
+  /// What statistics over rows must heed (nn::BatchNormOptions::row_weights): the input "weights"
+  /// where it has one number a row, 0 for those that only fill up the batch; empty where all count.
+  Tensor row_weights() const;
 };
 
 /// A tensor that the data give in each micro-batch, i32 or f32. Its first dim, "batch", counts

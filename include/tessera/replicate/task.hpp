@@ -44,6 +44,7 @@ struct TaskConfig {
   bool last_apart = false;    ///< the last of several micro-batches has a section of its own
   std::int64_t replicas = 1;  ///< of a replicated model
   bool uneven = false;        ///< replicas may have fewer rows than others, padded with weight 0
+  bool padded = false;        ///< so may a batch: the last one of an epoch
   DType dtype = DType::f32;
   std::uint64_t seed = 0;
   DecodeConfig decode = {};
