@@ -156,6 +156,7 @@ TEST_CASE("one replica of a batch equals several with statistics over all of the
 TEST_CASE("statistics of groups of rows do not depend on where these lie") {
   check_alike(3, {{"data:2", "batch:data"}, {"data:3", "batch:data"}, {"rows:2", "height:rows"}},
               4);
+  check_alike(2, {{"data:2", "batch:data"}, {"data:4", "batch:data"}}, 20);
   const auto whole = Training(1, {}).train(1), apart = Training(3, {}).train(1);
   CHECK(std::abs(whole[0] - apart[0]) > 1e-6);
 }

@@ -272,6 +272,30 @@ TEST_CASE("a residual net on unequal replicas is one on the whole batch") {
   }
 }
 
+TEST_CASE("a residual net with statistics per replica repeats itself and resumes bitwise") {
+  const ResNetRuns deck;
+  const auto run = [&](const char* name, const char* mesh, const std::vector<std::string>& more) {
+    std::vector<std::string> settings{"--model.name=resnet", "--data.batch=8",
+                                      "--model.norm_groups=2",
+                                      "--layout.rules=batch:batch, replica:batch"};
+    settings.insert(settings.end(), more.begin(), more.end());
+    deck.train(name, mesh, settings);
+  };
+  run("one", "batch:1", {});
+  for (const char* mesh : {"batch:1", "batch:2", "batch:4"}) {
+    run("whole", mesh, {});
+    run("again", mesh, {});
+    run("parts", mesh, {"--train.steps=10"});
+    run("parts", mesh, {"--train.resume=auto"});
+    for (const char* key : {"loss", "grad_norm", "validation_loss"}) {
+      INFO(mesh << " " << key);
+      CHECK(deck.difference("one", "whole", key) < 1e-9);
+      CHECK(deck.difference("whole", "again", key) == 0);
+      CHECK(deck.difference("whole", "parts", key) == 0);
+    }
+  }
+}
+
 TEST_CASE("statistics per replica depend on their number and on nothing else") {
   const Runs deck(Choices{.norm = "replica"});
   deck.train("one", "batch:1", {replicas(4)});

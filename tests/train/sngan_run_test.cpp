@@ -69,14 +69,15 @@ std::map<std::string, std::string> contents(const std::string& file) {
 TEST_CASE("Adversarial nets resume bitwise and draw samples") {
   const test::DeckRun deck(kDeck);
   write_pictures(deck.path("pictures.h5"));
-  for (const char* mesh : {"data:1", "data:2"}) {
-    INFO(mesh);
-    const std::string text = deck.train("whole", mesh);
+  for (const auto& [mesh, groups] : {std::pair{"data:1", "1"}, {"data:2", "1"}, {"data:4", "2"}}) {
+    INFO(mesh << ", norms of " << groups << " replicas");
+    const std::string norms = std::string("--model.norm_groups=") + groups;
+    const std::string text = deck.train("whole", mesh, {norms});
     CHECK(text.find("drew " + deck.path("whole/samples/step_00000004.h5")) != std::string::npos);
-    deck.train("parts", mesh, {"--train.steps=2"});
+    deck.train("parts", mesh, {norms, "--train.steps=2"});
     const auto half = contents(deck.path("parts/samples/step_00000002.h5"));
     CHECK(half == contents(deck.path("whole/samples/step_00000002.h5")));
-    deck.train("parts", mesh, {"--train.resume=auto"});
+    deck.train("parts", mesh, {norms, "--train.resume=auto"});
     const std::string newest = "/checkpoints/step_00000004.h5";
     const auto expected = contents(deck.path("whole" + newest));
     int moments = 0, vectors = 0;
