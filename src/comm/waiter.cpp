@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "tessera/comm/mpi_error.hpp"
+#include "tessera/comm/while_waiting.hpp"
 
 namespace tessera::comm {
 namespace {
@@ -36,10 +37,12 @@ void Waiter::wait_all(std::span<MPI_Request> requests) const {
     TESSERA_MPI(MPI_Testall, static_cast<int>(requests.size()), requests.data(), &done,
                 MPI_STATUSES_IGNORE);
     if (done) return;
-    if (patience > 0)
+    if (patience > 0) {
       --patience;
-    else
-      pause();
+      continue;
+    }
+    still_waiting();
+    pause();
   }
 }
 

@@ -20,7 +20,8 @@ struct Assignment {
 
 /// Pairs all tensors by path; UserError if one does not fit.
 std::vector<Assignment> match_all(const Checkpoint& checkpoint,
-                                  std::span<const LoadedTensor> tensors, bool allow_extra);
+                                  std::span<const LoadedTensor> tensors,
+                                  const std::string& ignored);
 
 /// Collective: reads, broadcasts, checks. Returns "" or, the same on all ranks, why the file is not
 /// whole.

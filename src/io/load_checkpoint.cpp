@@ -92,7 +92,8 @@ std::string load_tensors(const Team& team, const Checkpoint& checkpoint,
 }
 
 std::vector<Assignment> match_all(const Checkpoint& checkpoint,
-                                  std::span<const LoadedTensor> tensors, bool allow_extra) {
+                                  std::span<const LoadedTensor> tensors,
+                                  const std::string& ignored) {
   std::vector<Assignment> assignments;
   std::set<std::string> wanted;
   std::vector<std::string> paths;
@@ -100,6 +101,7 @@ std::vector<Assignment> match_all(const Checkpoint& checkpoint,
   for (const LoadedTensor& tensor : tensors) {
     wanted.insert(tensor.path);
     const Checkpoint::Tensor* stored = checkpoint.find(tensor.path);
+    if (stored == nullptr && tensor.optional) continue;
     check_user(stored != nullptr, checkpoint.file(), " has no tensor ", tensor.path,
                did_you_mean(tensor.path, paths));
     check_user(stored->spec == tensor.spec, checkpoint.file(), ": ", tensor.path, " is ",
@@ -108,7 +110,8 @@ std::vector<Assignment> match_all(const Checkpoint& checkpoint,
     assignments.push_back({stored, tensor.placement, tensor.put});
   }
   for (const std::string& path : paths) {
-    check_user(allow_extra || wanted.count(path) > 0, checkpoint.file(), " holds ", path,
+    const bool is_ignored = !ignored.empty() && path.starts_with(ignored);
+    check_user(is_ignored || wanted.count(path) > 0, checkpoint.file(), " holds ", path,
                ", which this model lacks: resume with the deck that it was saved with (tessera "
                "inspect shows it)");
   }
@@ -116,10 +119,10 @@ std::vector<Assignment> match_all(const Checkpoint& checkpoint,
 }
 
 void load_checkpoint(const Checkpoint& checkpoint, std::span<const LoadedTensor> tensors,
-                     comm::Collectives& collectives, bool allow_extra) {
+                     comm::Collectives& collectives, const std::string& ignored) {
   const Team team(collectives);
   std::vector<Assignment> assignments;
-  team.agree(attempt([&] { assignments = match_all(checkpoint, tensors, allow_extra); }));
+  team.agree(attempt([&] { assignments = match_all(checkpoint, tensors, ignored); }));
   const std::string reason = load_tensors(team, checkpoint, assignments);
   check_user(reason.empty(), checkpoint.file(), ": ", reason);
 }

@@ -24,7 +24,8 @@ std::vector<std::string> agreed_files(const Team& team, const std::string& folde
 std::optional<Checkpoint> restore_newest(const std::string& folder,
                                          const std::function<void(const Checkpoint&)>& accept,
                                          std::span<const LoadedTensor> tensors,
-                                         comm::Collectives& collectives, const Warn& warn) {
+                                         comm::Collectives& collectives, const Warn& warn,
+                                         const std::string& ignored) {
   const Team team(collectives);
   const std::vector<std::string> files = agreed_files(team, folder);
   std::string broken;
@@ -35,7 +36,7 @@ std::optional<Checkpoint> restore_newest(const std::string& folder,
       std::vector<Assignment> assignments;
       team.agree(attempt([&] {
         if (accept) accept(*checkpoint);
-        assignments = match_all(*checkpoint, tensors, false);
+        assignments = match_all(*checkpoint, tensors, ignored);
       }));
       reason = load_tensors(team, *checkpoint, assignments);
       if (reason.empty()) return checkpoint;

@@ -10,6 +10,7 @@
 #include "tessera/comm/abort.hpp"
 #include "tessera/comm/agree.hpp"
 #include "tessera/comm/signals.hpp"
+#include "tessera/train/experience.hpp"
 #include "tessera/train/header.hpp"
 #include "tessera/train/server.hpp"
 #include "tessera/train/wall_clock.hpp"
@@ -42,7 +43,7 @@ bool holds_any(const Backend& backend, std::int64_t first, std::int64_t count) {
   return false;
 }
 
-/// Cuts the ranks. The last collective over all of them is that of `open_members`.
+/// Cuts the ranks. The last collective over all of them is that of `restore_experience`.
 void cut(Backend& backend, const Settings& settings, const AsyncHooks& hooks, Parts& parts) {
   comm::agree_on(backend.world(), [&] {
     parts.groups = cut_into_groups(settings, backend.ranks());
@@ -99,6 +100,24 @@ void open_members(Backend& backend, Settings& settings, StopWatch& watch, std::o
   });
 }
 
+/// Groups go on with the experience that was kept with the checkpoint.
+void restore_experience(Backend& backend, const Settings& settings, std::ostream& out, Parts& parts,
+                        const Start& start) {
+  const std::string file = backend.world().broadcast_text(start.restored.file);
+  if (file.empty() || !settings.model->acts()) return;
+  std::vector<double> restored{0};
+  comm::agree_on(backend.world(), [&] {
+    for (auto& member : parts.members)
+      if (member.worker >= 0 && load_experience(*member.session, file, member.worker) &&
+          member.backend->is_root())
+        restored[0] += 1;
+  });
+  const double count = backend.world().sum(restored)[0];
+  if (start.folder)
+    out << "experience of " << count << " of " << parts.groups.workers
+        << " groups goes on, others' begins anew" << std::endl;
+}
+
 /// Gives servers and workers their turns until all are done.
 ExitCode run(Parts& parts, Start& start, StopWatch& watch, const AsyncHooks& hooks,
              bool& lost_workers) {
@@ -145,6 +164,7 @@ ExitCode train_async(Backend& backend, Settings& settings, StopWatch& watch, std
     Start start;
     cut(backend, settings, hooks, parts);
     open_members(backend, settings, watch, out, parts, start);
+    restore_experience(backend, settings, out, parts, start);
     try {
       code = run(parts, start, watch, hooks, lost_workers);
     } catch (...) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How servers hear workers, decide, and do the same in the same order.
+#include <algorithm>
+#include <utility>
+
 #include "server_command.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
@@ -53,6 +56,10 @@ Server::Server(Session& session, const Compiled& workers, const Groups& groups,
       steps_before_(start.state.step),
       saved_step_(start.restored.is_on_disk ? start.state.step : -1),
       pushes_(static_cast<std::size_t>(groups.workers)),
+      heard_(static_cast<std::size_t>(groups.ranks()), now_()),
+      told_lost_(static_cast<std::size_t>(groups.ranks())),
+      dismissed_(static_cast<std::size_t>(groups.workers)),
+      owed_(static_cast<std::size_t>(groups.workers)),
       gathered_(static_cast<std::size_t>(groups.workers)),
       last_step_(now_()),
       last_save_(now_()) {
@@ -131,6 +138,8 @@ void Server::execute(const Command& command) {
       exit_code_ = static_cast<int>(command.code);
       lost_workers_ = command.lost_workers;
       over_ = true;
+      for (int w = 0; leads_ && groups_.group > 1 && w < groups_.workers; ++w)
+        if (turns_.is_lost(w)) dismiss(w);
       mailbox_.flush(lost_workers_ ? 1 : 10);
       log_.finish();
       observers_.finish();
@@ -146,7 +155,14 @@ void Server::hear(comm::Mailbox::Message message) {
   const auto worker = static_cast<int>(groups_.worker_of(message.from));
   TESSERA_CHECK(worker >= 0, "a server wrote to a server");
   const auto w = static_cast<std::size_t>(worker);
-  if (leads_ && turns_.heard(worker, now_())) log_.say(name_of(worker) + " is back");
+  const double now = now_();
+  heard_[static_cast<std::size_t>(message.from)] = now;
+  // A group lives as long as all of its ranks do.
+  const double heard = last_heard_of(worker);
+  if (leads_ && !dismissed_[w] && now - heard <= session_.settings.async.dead_after &&
+      turns_.heard(worker, heard))
+    log_.say(name_of(worker) + " is back");
+  if (dismissed_[w]) tell_lost(message.from, message.from);  // it was only asleep: too late
   switch (message.tag) {
     case kGradients:
       return store_.keep(std::move(message));
@@ -178,13 +194,50 @@ void Server::look_around() {
 
 void Server::look_for_silence() {
   const double dead_after = session_.settings.async.dead_after;
-  for (int worker : turns_.lose_silent(now_()))
-    log_.say(concat("warning: ", name_of(worker), " has been silent for ", dead_after,
+  const double now = now_();
+  for (int worker : turns_.lose_silent(now))
+    log_.say(concat("warning: ", silent_one_of(worker), " has been silent for ", dead_after,
                     " s: going on without it"));
+  // A pause of a rank may end; then the group is taken in again.
+  constexpr double kPatience = 3;
+  for (int worker = 0; groups_.group > 1 && worker < groups_.workers; ++worker)
+    if (turns_.is_lost(worker) && now - last_heard_of(worker) > kPatience * dead_after)
+      dismiss(worker);
   if (turns_.alive() > 0 || stop_ != Stop::none) return;
   log_.say("warning: no group is left");
   stop_ = Stop::signal;
   turns_.stop(true);
+}
+
+int Server::most_silent(int worker) const {
+  const auto first = heard_.begin() + groups_.first_rank(worker);
+  return static_cast<int>(std::min_element(first, first + groups_.group) - heard_.begin());
+}
+
+double Server::last_heard_of(int worker) const {
+  return heard_[static_cast<std::size_t>(most_silent(worker))];
+}
+
+/// Tells the ranks of a lost group, which wait for the one that is silent, that it will not come.
+void Server::dismiss(int worker) {
+  if (dismissed_[static_cast<std::size_t>(worker)]) return;
+  dismissed_[static_cast<std::size_t>(worker)] = true;
+  log_.say(concat("the other ranks of ", name_of(worker), " leave"));
+  const auto first = static_cast<int>(groups_.first_rank(worker));
+  for (int rank = first; rank < first + static_cast<int>(groups_.group); ++rank)
+    if (now_() - heard_[static_cast<std::size_t>(rank)] <= session_.settings.async.dead_after)
+      tell_lost(rank, most_silent(worker));
+}
+
+void Server::tell_lost(int rank, int lost) {
+  const auto r = static_cast<std::size_t>(rank);
+  if (!told_lost_[r]) mailbox_.send({0, rank, kLost, Writer().put(lost).take()});
+  told_lost_[r] = true;
+}
+
+std::string Server::silent_one_of(int worker) const {
+  return groups_.group == 1 ? name_of(worker)
+                            : concat("rank ", most_silent(worker), " of ", name_of(worker));
 }
 
 std::string Server::name_of(int worker) const {
@@ -203,6 +256,7 @@ Server::Command Server::grant(int worker, const Turns::Grant& granted) {
   order.ticket = ++tickets_;
   order.exit_code = exit_code_;
   order.lost_workers = turns_.misses_workers();
+  order.save = std::exchange(owed_[w], 0);
   const std::int64_t since = turns_.version() - state_.first_step * stages.pushes();
   const std::int64_t batch = groups_.share
                                  ? stages.batch_of(since)
@@ -286,11 +340,15 @@ void Server::save(const RunState& state) {
   const std::string file =
       save_state(session_, saved, start_.data, session_.settings.run_file("checkpoints"));
   saved_step_ = state.step;
+  if (session_.settings.model->acts()) std::ranges::fill(owed_, state.step);
   last_save_ = now_();
   watch_.clock().set_save_seconds(last_save_ - begin);
   log_.say(concat("saved ", file, ", ", format_time(last_save_ - begin)));
   // Who spoke meanwhile was not heard.
   turns_.forgive(last_save_);
+  for (int w = 0; w < groups_.workers; ++w)
+    if (!turns_.is_lost(w))
+      std::fill_n(heard_.begin() + groups_.first_rank(w), groups_.group, last_save_);
 }
 
 }  // namespace tessera::train

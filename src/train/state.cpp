@@ -11,10 +11,14 @@
 #include "tessera/device/exec.hpp"
 #include "tessera/io/provenance.hpp"
 #include "tessera/io/weights.hpp"
+#include "tessera/train/experience.hpp"
 #include "tessera/train/finite.hpp"
 
 namespace tessera::train {
 namespace {
+
+/// Where checkpoints have what models lived through.
+constexpr const char* kExperience = "/env/";
 
 std::int64_t whole_bytes(const Box& box, DType dtype) {
   return volume(box) * static_cast<std::int64_t>(bytes_of(dtype));
@@ -146,21 +150,37 @@ std::optional<io::Checkpoint> load_for_resume(Session& session, const data::Data
                                               const std::string& folder,
                                               std::vector<std::string>& notes) {
   auto tensors = session.loaded_tensors(true);
-  for (auto& tensor : session.feeder->loaded()) tensors.push_back(std::move(tensor));
+  for (auto& tensor : session.feeder->loaded()) {
+    tensor.optional = true;  // groups of an asynchronous run keep it beside the file
+    tensors.push_back(std::move(tensor));
+  }
   const auto accept = [&](const io::Checkpoint& candidate) {
     check_identity(session, candidate, data);
   };
   if (session.settings.train.resume == "auto")
     return io::restore_newest(
         folder, accept, tensors, *session.collectives,
-        [&](const std::string& warning) { notes.push_back("warning: " + warning); });
+        [&](const std::string& warning) { notes.push_back("warning: " + warning); }, kExperience);
   std::optional<io::Checkpoint> checkpoint;
   comm::agree_on(session.backend.world(), [&] {
     checkpoint.emplace(session.settings.train.resume);
     accept(*checkpoint);
   });
-  io::load_checkpoint(*checkpoint, tensors, *session.collectives);
+  io::load_checkpoint(*checkpoint, tensors, *session.collectives, kExperience);
   return checkpoint;
+}
+
+/// Where experience goes on that lies beside the checkpoint, or that it begins anew.
+void find_experience(Session& session, const io::Checkpoint& checkpoint, RunState& state,
+                     std::vector<std::string>& notes) {
+  const auto& tensors = checkpoint.tensors();
+  if (std::ranges::any_of(tensors, [](const auto& it) { return it.path.starts_with(kExperience); }))
+    return session.feeder->restored();
+  if (!session.compiled.program.has_section("act")) return;
+  const auto found = load_experience(session, checkpoint.file(), 0);
+  notes.push_back(found ? "experience: that of the first group goes on"
+                        : "warning: there is no experience beside the checkpoint, it begins anew");
+  state.position = found.value_or(data::Position());
 }
 
 }  // namespace
@@ -204,11 +224,12 @@ Restored restore_state(Session& session, RunState& state, const data::DataIdenti
     const auto checkpoint = load_for_resume(session, data, folder, restored.notes);
     if (checkpoint) {
       read_state(*checkpoint, state);
-      session.feeder->restored();
       restored.resumed = true;
+      restored.file = checkpoint->file();
       restored.is_on_disk = train.resume == "auto";
       restored.notes.push_back(
           concat("resumed from ", checkpoint->file(), " at step ", state.step));
+      find_experience(session, *checkpoint, state, restored.notes);
       for (const auto& difference :
            provenance_of(session).differences(checkpoint->attributes("/meta")))
         restored.notes.push_back("warning: not bitwise the same run any more, " + difference);
@@ -234,7 +255,7 @@ std::string load_for_use(Session& session, const std::string& file) {
     const Status status = attempt([&] {
       std::optional<io::Checkpoint> checkpoint;
       comm::agree_on(session.backend.world(), [&] { checkpoint.emplace(candidate); });
-      io::load_checkpoint(*checkpoint, tensors, *session.collectives, true);
+      io::load_checkpoint(*checkpoint, tensors, *session.collectives, "/");
     });
     if (status.ok()) return candidate;
     if (candidate == files.back()) throw_unless_ok(status);

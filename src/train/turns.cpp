@@ -59,7 +59,7 @@ std::vector<int> Turns::lose_silent(double now) {
     Worker& it = at(w);
     if (!it.alive || now - it.last_heard <= config_.dead_after) continue;
     it.alive = false;
-    it.asking = it.evaluating = false;
+    it.evaluating = false;  // what it asked for it gets when it is back
     lost.push_back(w);
   }
   return lost;

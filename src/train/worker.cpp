@@ -2,10 +2,13 @@
 #include "tessera/train/worker.hpp"
 
 #include <algorithm>
+#include <iostream>
 
 #include "tessera/base/error.hpp"
+#include "tessera/comm/abort.hpp"
 #include "tessera/comm/agree.hpp"
 #include "tessera/train/evaluation.hpp"
+#include "tessera/train/experience.hpp"
 #include "tessera/train/feeding.hpp"
 #include "tessera/train/wall_clock.hpp"
 
@@ -69,6 +72,10 @@ Worker::Worker(Session& session, const Compiled& servers, const Groups& groups, 
     changes_.add(traffic.states);
   }
   session.executor->set_recorder(pulse_.get());
+  // Inside a group ranks wait for each other, who may be lost.
+  if (groups.group > 1 && session.executor->local_ranks() == 1)
+    waiting_ = std::make_unique<comm::WhileWaiting>(session.settings.async.dead_after / 8,
+                                                    [this] { while_waiting(); });
 }
 
 Worker::~Worker() {
@@ -85,12 +92,25 @@ int Worker::rank_of(int local_rank) const {
 
 void Worker::send_to_first(Tag tag, std::vector<std::byte> bytes) {
   mailbox_.send({rank_of(0), 0, tag, std::move(bytes)});
-  last_sent_ = seconds_since_start();
 }
 
+/// Each rank for itself: one that is lost must not hide behind the others.
 void Worker::show_life() {
-  const double interval = session_.settings.async.dead_after / 8;
-  if (speaks_ && seconds_since_start() - last_sent_ > interval) send_to_first(kPulse, {});
+  const double now = seconds_since_start();
+  if (now - last_pulse_ < session_.settings.async.dead_after / 8) return;
+  last_pulse_ = now;
+  for (int r = 0; r < session_.executor->local_ranks(); ++r)
+    mailbox_.send({rank_of(r), 0, kPulse, {}});
+}
+
+/// Called in the midst of a collective of the group, which does not end if one of its ranks is
+/// lost. MPI works on the memory of this one's steps, so nothing is unwound.
+void Worker::while_waiting() {
+  show_life();
+  read_mail();
+  if (!is_broken()) return;
+  mailbox_.flush(1);
+  comm::leave_job(0);
 }
 
 void Worker::read_mail() {
@@ -98,12 +118,23 @@ void Worker::read_mail() {
     while (auto message = mailbox_.receive(rank_of(r))) {
       if (message->tag == kGrant)
         ordered_ = Reader(message->bytes).get<WorkOrder>();
+      else if (message->tag == kLost)
+        leave(Reader(message->bytes).get<int>());
       else
         weights_[{message->from, r}] = std::move(message->bytes);
     }
 }
 
+void Worker::leave(int lost) {
+  if (is_broken()) return;
+  broken_by_ = lost;
+  state_ = State::over;
+  std::cerr << concat("tessera: rank ", rank_of(0), ": rank ", lost,
+                      " of this group is lost; leaving\n");
+}
+
 bool Worker::advance() {
+  show_life();
   switch (state_) {
     case State::idle:
       if (speaks_) send_to_first(kAsk, {});
@@ -125,13 +156,14 @@ bool Worker::advance() {
 /// The first rank gets the order, the others wait for it inside the group.
 bool Worker::take_order() {
   read_mail();
-  if (speaks_ && !ordered_) {
-    show_life();
-    return false;
-  }
+  if (is_broken() || (speaks_ && !ordered_)) return is_broken();
   if (ordered_) order_ = *ordered_;
   ordered_.reset();
   session_.backend.world().broadcast(std::as_writable_bytes(std::span(&order_, 1)));
+  if (order_.save > 0) {
+    const Observers::Phase phase(observers_, "checkpoint");
+    save_experience(session_, index_, order_.save);
+  }
   state_ = order_.grant.stop ? State::over : State::pulling;
   if (order_.grant.stop) observers_.finish();
   return true;
@@ -140,6 +172,7 @@ bool Worker::take_order() {
 /// Takes the weights when all servers' parts have come, so that no step sees a mixture.
 bool Worker::take_weights() {
   read_mail();
+  if (is_broken()) return true;
   const std::size_t list =
       order_.grant.evaluate ? stages_.evaluation()
                             : stages_.order[static_cast<std::size_t>(order_.grant.position)].phase;
@@ -191,7 +224,8 @@ void Worker::take_batch(const Stage& stage) {
   if (!session_.settings.model->acts()) {
     read_batch();
     batch_ = &*read_;
-  } else if (session_.compiled.task->phases()[stage.phase].phase.fresh_batch) {
+  } else if (!batch_ || session_.compiled.task->phases()[stage.phase].phase.fresh_batch) {
+    // Without a batch it goes on in the midst of a step.
     batch_ = session_.feeder->next().batch;
   }
 }

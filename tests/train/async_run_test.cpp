@@ -49,6 +49,23 @@ double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
+/// A mailbox in which the ranks 1, 2 and 3 show life again and again.
+class Lively final : public comm::Mailbox {
+ public:
+  void send(Message message) override { inner_->send(std::move(message)); }
+  std::optional<Message> receive(int at) override {
+    if (++calls_ % 50 == 0)
+      for (int rank = 1; rank <= 3; ++rank) inner_->send({rank, 0, train::kPulse, {}});
+    return inner_->receive(at);
+  }
+  void pause() override { inner_->pause(); }
+  void flush(double seconds) override { inner_->flush(seconds); }
+
+ private:
+  std::int64_t calls_ = 0;
+  std::unique_ptr<comm::Mailbox> inner_ = comm::local_mailbox();
+};
+
 /// A mailbox in which messages that carry pushes come twice, the second time later.
 class Stutter final : public comm::Mailbox {
  public:
@@ -236,6 +253,26 @@ TEST_CASE("A lost group is left behind, and taken in again when it wakes") {
   if (bound != "0") CHECK(sum(updates) == 130);
   CHECK(updates[1] < updates[0]);
   CHECK(updates[1] > (wakes ? 10 : 1));
+}
+
+TEST_CASE("A group is lost with one of its ranks, and the others leave it") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  const auto mailbox = std::make_shared<Lively>();
+  double seconds = 0;
+  train::AsyncHooks hooks;
+  hooks.mailbox = mailbox;
+  hooks.now = [&] { return seconds += 0.01; };
+  hooks.is_stalled = [&](std::int64_t group) { return group == 1; };
+  const std::string text = deck.train_async(
+      "broken", 5, "batch:2,model:1", {"--train.steps=40", "--replicate.dead_after=5"}, hooks);
+  CHECK(text.find("rank 4 of group 1 (ranks 3-4) has been silent for 5 s") != std::string::npos);
+  CHECK(text.find("the other ranks of group 1 (ranks 3-4) leave") != std::string::npos);
+  CHECK(list_of(deck, "broken", "group_updates") == std::vector<double>{40, 0});
+  const auto told = mailbox->receive(3);
+  REQUIRE(told);
+  CHECK(told->tag == train::kLost);
+  CHECK(train::Reader(told->bytes).get<int>() == 4);
 }
 
 TEST_CASE("Either mode goes on from the other's checkpoint") {

@@ -146,6 +146,26 @@ TEST_CASE("a round whose workers are all lost begins anew with those that come b
   CHECK(grant.version == 0);
 }
 
+TEST_CASE("what a lost worker asked for it gets when it is back") {
+  for (const std::int64_t bound : {-1, 0}) {
+    Turns turns = make(2, bound, 100);
+    turns.ask(0);
+    turns.ask(1);
+    turns.heard(0, 9);
+    CHECK(turns.lose_silent(11) == std::vector<int>{1});
+    granted(turns, 0);
+    CHECK(turns.next().kind == Kind::none);
+    CHECK(turns.heard(1, 12));
+    if (bound == 0) {
+      CHECK(turns.push(0, 0));
+      turns.ask(0);
+      turns.commit(turns.next().workers);
+      granted(turns, 0);
+    }
+    granted(turns, 1);
+  }
+}
+
 TEST_CASE("nobody runs further ahead than the bound") {
   for (const std::int64_t bound : {1, 3}) {
     constexpr int kWorkers = 3;

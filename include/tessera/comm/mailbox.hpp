@@ -12,7 +12,7 @@ namespace tessera::comm {
 
 /// Messages between ranks that share no collective. No call waits for another rank, so nobody
 /// hangs on one that was lost: what it has not sent in full never arrives, what was sent to it is
-/// kept. Messages of one rank to another arrive in order.
+/// kept or dropped. Messages of one rank to another arrive in order.
 class Mailbox {
  public:
   struct Message {

@@ -87,14 +87,16 @@ struct LoadedTensor {
   Placement placement;
   /// Takes the tile of a local rank from host memory: dense, row-major.
   std::function<void(int local_rank, const void* tile)> put;
+  bool optional = false;  ///< a file may lack it; then nothing is put
 };
 
 /// Reads tensors on any mesh: each tile is read once and broadcast along the mesh dims that
 /// replicate it, and each digest is checked. UserError, the same on all ranks, if a tensor is
 /// missing, has another shape or dtype, or is damaged; then some tensors may have been replaced.
-/// Tensors of the file that nobody asks for are an error too, unless `allow_extra`.
+/// Tensors of the file that nobody asks for are an error too, unless their paths begin with
+/// `ignored` ("/": all; "": none).
 void load_checkpoint(const Checkpoint& checkpoint, std::span<const LoadedTensor> tensors,
-                     comm::Collectives& collectives, bool allow_extra = false);
+                     comm::Collectives& collectives, const std::string& ignored = "");
 
 /// Complete files `folder`/step_*.h5 by falling step; best.h5 and unfinished ones are not among
 /// them.
@@ -111,6 +113,7 @@ using Warn = std::function<void(const std::string& message)>;
 std::optional<Checkpoint> restore_newest(const std::string& folder,
                                          const std::function<void(const Checkpoint&)>& accept,
                                          std::span<const LoadedTensor> tensors,
-                                         comm::Collectives& collectives, const Warn& warn);
+                                         comm::Collectives& collectives, const Warn& warn,
+                                         const std::string& ignored = "");
 
 }  // namespace tessera::io

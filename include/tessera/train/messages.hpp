@@ -25,7 +25,8 @@ enum Tag : int {
   kGradients,  ///< rank of a worker → server: sequence, then tiles
   kPush,       ///< first rank of a worker → first server, after its gradients: Push
   kEvaluated,  ///< the same: version, ValidationRecord
-  kPulse,      ///< the same: I live
+  kPulse,      ///< rank of a worker → first server: I live
+  kLost,       ///< first server → ranks of a worker: this one of yours is lost, leave
 };
 
 /// Puts values one after the other.
@@ -100,6 +101,7 @@ struct WorkOrder {
   data::Position batch;
   int exit_code = 0;          ///< of a worker that is told to stop
   bool lost_workers = false;  ///< some do not come to the end
+  std::int64_t save = 0;  ///< before that, keep the experience beside the checkpoint of this step
 };
 
 /// What came of it, besides gradients.

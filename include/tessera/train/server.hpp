@@ -55,6 +55,10 @@ class Server {
   void hear(comm::Mailbox::Message message);
   void look_around();
   void look_for_silence();
+  double last_heard_of(int worker) const;
+  int most_silent(int worker) const;
+  void dismiss(int worker);
+  void tell_lost(int rank, int lost);
   Command grant(int worker, const Turns::Grant& grant);
   Command propose(const Turns::Action& action) const;
   void apply(const Command& command);
@@ -71,6 +75,7 @@ class Server {
   void save(const RunState& state);
   void close();
   std::string name_of(int worker) const;
+  std::string silent_one_of(int worker) const;
 
   Session& session_;
   const Compiled& workers_;
@@ -98,6 +103,10 @@ class Server {
   std::int64_t evaluated_step_ = 0;
   std::vector<std::int64_t> runs_;  // of each phase, since the start of training
   std::vector<Push> pushes_;        // by worker: the last one
+  std::vector<double> heard_;       // by rank: when it last spoke
+  std::vector<bool> told_lost_;     // by rank: that its group is
+  std::vector<bool> dismissed_;     // by worker
+  std::vector<std::int64_t> owed_;  // by worker: step of a checkpoint without its experience, or 0
   std::map<std::int64_t, std::vector<std::pair<std::string, std::int64_t>>> counts_;  // by worker
   std::vector<Gathered> gathered_;       // by worker; the first one's for all that share
   std::vector<std::int64_t> staleness_;  // how many updates had which

@@ -34,6 +34,7 @@ std::string save_state(const Session& session, const RunState& state,
 /// What resuming or starting from weights did, for the header.
 struct Restored {
   bool resumed = false;
+  std::string file;                ///< the checkpoint, if resumed
   bool is_on_disk = false;         ///< the state is the newest checkpoint of this run's own folder
   std::vector<std::string> notes;  ///< one line each
 };

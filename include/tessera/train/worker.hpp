@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/comm/mailbox.hpp"
+#include "tessera/comm/while_waiting.hpp"
 #include "tessera/train/compiled.hpp"
 #include "tessera/train/messages.hpp"
 #include "tessera/train/observers.hpp"
@@ -31,8 +32,11 @@ class Worker {
   bool advance();
   /// The servers said so.
   bool is_over() const { return state_ == State::over; }
-  int exit_code() const { return order_.exit_code; }
-  bool lost_workers() const { return order_.lost_workers; }
+  int exit_code() const { return is_broken() ? kDone : order_.exit_code; }
+  /// A rank of the group is lost, and so is the group.
+  bool is_broken() const { return broken_by_ >= 0; }
+  /// MPI cannot end in order.
+  bool lost_workers() const { return order_.lost_workers || is_broken(); }
 
  private:
   enum class State { idle, waiting, pulling, working, over };
@@ -54,6 +58,8 @@ class Worker {
   void keep_states(std::size_t phase);
   void pack_states(std::size_t phase, int local_rank, std::int64_t server, Writer& to);
   void show_life();
+  void while_waiting();
+  void leave(int lost);
 
   Session& session_;
   const Compiled& servers_;
@@ -67,9 +73,11 @@ class Worker {
   std::vector<PhaseRunner> runners_;
   Observers observers_;
   std::unique_ptr<Pulse> pulse_;
+  std::unique_ptr<comm::WhileWaiting> waiting_;
   State state_ = State::idle;
   bool speaks_;  // this process holds the group's first rank
-  double last_sent_ = 0;
+  double last_pulse_ = 0;
+  int broken_by_ = -1;                // a rank of the group that the servers call lost
   std::optional<WorkOrder> ordered_;  // on the first rank, until the group knows
   WorkOrder order_;
   std::map<std::pair<int, int>, std::vector<std::byte>> weights_;  // by server and local rank
