@@ -79,6 +79,10 @@ const World& MpiCollectives::world() const {
   return impl_->mesh.world();
 }
 
+void MpiCollectives::open_groups(const MeshDims& dims) {
+  impl_->group(dims);
+}
+
 void MpiCollectives::all_reduce(const MeshDims& dims, ReduceOp op, DType dtype,
                                 std::span<void* const> buffers,
                                 std::span<const std::int64_t> counts) {

@@ -89,6 +89,7 @@ class Replay {
   void add_again(const Node& node) {
     std::vector<Tensor> inputs;
     for (int id : node.inputs) inputs.push_back(tensor(id));
+    const Graph::Device device(graph_, node.device);
     const auto outputs = graph_.add(node.operation, inputs, node.name);
     for (std::size_t i = 0; i < outputs.size(); ++i) set(node.outputs[i], outputs[i]);
   }
@@ -121,7 +122,10 @@ class Walk {
   /// The sum of all gradients that have come to a tensor; empty if none has.
   Tensor total(int id) {
     auto& list = pieces_of(id);
-    if (list.size() > 1) list = {sum_function(graph_, list)};
+    if (list.size() > 1) {
+      const Graph::Device device(graph_, graph_.device_of(id));
+      list = {sum_function(graph_, list)};
+    }
     return list.empty() ? Tensor() : list[0];
   }
 
@@ -160,6 +164,7 @@ void Walk::step(const Node& node, Replay* replay) {
   for (int id : input_ids) inputs.push_back(now(id));
   for (int id : output_ids) outputs.push_back(now(id));
   const Graph::Scope inner(graph_, node.name);
+  const Graph::Device device(graph_, node.device);
   const auto input_gradients = custom.function
                                    ? custom.function(inputs, outputs, output_gradients)
                                    : node.operation->gradient(inputs, outputs, output_gradients);
@@ -216,6 +221,7 @@ std::vector<Tensor> gradients(Tensor loss, const std::vector<Tensor>& targets) {
                 loss.shape().to_string(), ": only of a scalar");
   TESSERA_CHECK(sum_function && ones_function, "gradients before ops::install");
   Graph& graph = loss.graph();
+  graph.set_backward_begin();
   const Graph::Scope scope(graph, "gradient");
   Replay replay(graph);
   Walk walk(graph, 0, {{loss, ones_function(graph, loss.spec())}}, targets);

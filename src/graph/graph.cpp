@@ -53,6 +53,7 @@ std::vector<Tensor> Graph::add(std::shared_ptr<const Operation> operation,
   }
   node.operation = std::move(operation);
   node.region = region_;
+  node.device = place(node);
   nodes_.push_back(std::move(node));
   return outputs;
 }
@@ -85,6 +86,7 @@ Tensor Graph::feed(const std::string& name, DType dtype) {
 
 Tensor Graph::variable(Variable variable) {
   variable.name = scoped(variable.name);
+  if (device_ != kByInputs) variable.device = device_;
   const std::string name = variable.name;
   if (copy_.size() > 0 && variable.kind == Variable::Kind::weight) {
     variable.kind = Variable::Kind::state;
@@ -149,6 +151,49 @@ Graph::Copy::Copy(Graph& graph, const std::string& name)
 
 Graph::Copy::~Copy() {
   graph_.copy_ = outer_;
+}
+
+Graph::Device::Device(Graph& graph, std::int64_t index) : graph_(graph), outer_(graph.device_) {
+  const std::int64_t count = graph.variables().logical_devices();
+  check_user(index >= kEverywhere && index < count, "logical device ", index, " of a model with ",
+             count, count == 1 ? " logical device" : " logical devices",
+             "; they are counted from 0 (Model::logical_devices says how many there are)");
+  // One device is no choice: operations stay free.
+  if (count > 1) graph_.device_ = static_cast<int>(index);
+}
+
+Graph::Device::~Device() {
+  graph_.device_ = outer_;
+}
+
+int Graph::device_of(int tensor) const {
+  const Info& known = info(tensor);
+  if (known.variable >= 0) return (*variables_)[known.variable].device;
+  return known.node >= 0 ? nodes_[static_cast<std::size_t>(known.node)].device : kEverywhere;
+}
+
+/// The device on which a new node runs.
+int Graph::place(const Node& node) const {
+  if (device_ != kByInputs) return device_;
+  int with_dims = -1, scalar = -1;  // tensors that say where
+  bool several = false;
+  for (int input : node.inputs) {
+    const int device = device_of(input);
+    if (device == kEverywhere) continue;
+    int& found = info(input).spec.shape.rank() > 0 ? with_dims : scalar;
+    if (found >= 0 && device_of(found) != device) {
+      check_user(&found == &scalar, node.name, ": '", info(found).name, "' ",
+                 info(found).spec.shape.to_string(), " is on ", device_text(device_of(found)),
+                 ", '", info(input).name, "' ", info(input).spec.shape.to_string(), " on ",
+                 device_text(device),
+                 "; say where the operation shall run: open a "
+                 "logical_device(k) around it");
+      several = true;
+    }
+    found = input;
+  }
+  if (with_dims >= 0) return device_of(with_dims);
+  return scalar < 0 || several ? kEverywhere : device_of(scalar);
 }
 
 Graph::Region::Region(Graph& graph, const std::string& name)

@@ -5,6 +5,10 @@
 
 namespace tessera {
 
+std::string device_text(int device) {
+  return device == kEverywhere ? "all logical devices" : concat("logical device ", device);
+}
+
 int VariableSet::declare(Variable variable) {
   const auto found = index_.find(variable.name);
   if (found != index_.end()) {
@@ -12,8 +16,17 @@ int VariableSet::declare(Variable variable) {
     TESSERA_CHECK(known.spec == variable.spec && known.kind == variable.kind, "variable '",
                   variable.name, "' is declared twice, as ", known.spec.shape.to_string(),
                   " and as ", variable.spec.shape.to_string());
+    check_user(variable.device == kEverywhere || variable.device == known.device, "variable '",
+               variable.name, "' ", variable.spec.shape.to_string(), " lives on ",
+               device_text(known.device), " and is made again on ", device_text(variable.device),
+               "; make it on one logical device and read it (Graph::read) on the others");
     return found->second;
   }
+  const int owner = find(variable.of);
+  if (variable.spec.shape.rank() == 0)
+    variable.device = kEverywhere;
+  else if (variable.device == kEverywhere && owner >= 0)
+    variable.device = (*this)[owner].device;
   index_[variable.name] = size();
   variables_.push_back(std::move(variable));
   return size() - 1;

@@ -26,6 +26,8 @@ struct Description {
 };
 
 struct Describe {
+  int stage = -1;  ///< of the rank; -1: several ranks in lock-step
+
   Description operator()(const program::KernelStep& step) const {
     return {step.label, step.kernel};
   }
@@ -40,6 +42,14 @@ struct Describe {
   }
   Description operator()(const program::FinishStep& step) const { return {step.label, "finish"}; }
   Description operator()(const program::LocalStep& step) const { return {step.label, "local"}; }
+  Description operator()(const program::TransferStep& step) const {
+    if (stage < 0)
+      return {concat(step.label, " from stage ", step.from, " to ", step.to), "transfer"};
+    // As long as the rank waits for the other side.
+    return stage == step.from
+               ? Description{concat(step.label, " to stage ", step.to), "send"}
+               : Description{concat(step.label, " from stage ", step.from), "receive"};
+  }
   Description operator()(const program::ExchangeStep& step) const {
     return {step.label, step.mesh_dims.empty() ? "local" : "neighbour_exchange"};
   }
@@ -66,12 +76,21 @@ std::string flight_event(const char* end, int rank, int flight, const Descriptio
   return json.end_object().end_object().text();
 }
 
+/// The stage of this process's rank; -1: it has several, or the mesh has no stages.
+int stage_of(const comm::Collectives& collectives) {
+  const auto stage_dim = collectives.mesh().find(kStageDim);
+  if (!stage_dim || collectives.local_ranks().size() > 1) return -1;
+  return collectives.mesh().coordinates(
+      collectives.local_ranks().front())[static_cast<std::size_t>(*stage_dim)];
+}
+
 /// Names a row of the picture.
-std::string row_name(int first_rank, std::size_t ranks) {
-  const std::string name = ranks == 1
-                               ? concat("rank ", first_rank)
-                               : concat("ranks ", first_rank, "-",
-                                        first_rank + static_cast<int>(ranks) - 1, " in lock-step");
+std::string row_name(int first_rank, std::size_t ranks, int stage) {
+  const std::string name =
+      ranks == 1
+          ? concat("rank ", first_rank, stage < 0 ? std::string() : concat(", stage ", stage))
+          : concat("ranks ", first_rank, "-", first_rank + static_cast<int>(ranks) - 1,
+                   " in lock-step");
   JsonWriter json;
   json.begin_object().key("ph").value("M").key("pid").value(0).key("tid").value(first_rank);
   json.key("name").value("thread_name").key("args").begin_object();
@@ -91,7 +110,7 @@ TraceRecorder::TraceRecorder(std::string file, comm::Collectives& collectives)
                " is a folder; name a file");
     out_ = std::fopen(part_.c_str(), "w");
     check_user(out_ != nullptr, "run.trace: can't write ", part_, ": ", std::strerror(errno));
-    write(row_name(team.local_ranks().front(), team.local_ranks().size()));
+    write(row_name(team.local_ranks().front(), team.local_ranks().size(), stage_of(collectives_)));
   }));
   team.world().barrier();
   start_ = std::chrono::steady_clock::now();
@@ -120,13 +139,13 @@ void TraceRecorder::begin(const std::string& /*section*/, const program::Step& s
 
 void TraceRecorder::end(const std::string& section, const program::Step& step) {
   const double ended = now();
-  write(event(collectives_.local_ranks().front(), std::visit(Describe{}, step), section, begun_,
-              ended));
+  write(event(collectives_.local_ranks().front(),
+              std::visit(Describe{stage_of(collectives_)}, step), section, begun_, ended));
 }
 
 void TraceRecorder::landed(const std::string& section, const program::Step& start) {
   const int rank = collectives_.local_ranks().front(), flight = program::started_by(start);
-  const Description what = std::visit(Describe{}, start);
+  const Description what = std::visit(Describe{stage_of(collectives_)}, start);
   write(flight_event("b", rank, flight, what, section, started_.at(flight)));
   write(flight_event("e", rank, flight, what, section, now()));
 }

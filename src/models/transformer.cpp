@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/models/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/block_keys.hpp"
@@ -29,6 +30,11 @@ void Transformer::describe(config::Schema& schema) {
   TransformerConfig& c = config_;
   describe_blocks(schema, c, {"learned", "sinusoid", "rotary", "relative", "none"});
   schema.add("model.layers", c.layers, "number of blocks").range(0, 100000);
+  schema
+      .add("model.stages", c.stages,
+           "Logical devices on which the layers lie in blocks, for a pipeline over the mesh dim "
+           "stage, which has at most as many ranks")
+      .range(1, 100000);
   schema.add("model.heads", c.heads, "attention heads").range(1, kHuge);
   schema
       .add("model.kv_heads", c.kv_heads,
@@ -73,6 +79,9 @@ void Transformer::validate() const {
              "; it must be at least as large");
   check_user(c.positions != "sinusoid" || c.d_model % 2 == 0,
              "model.positions = sinusoid needs an even model.d_model, found ", c.d_model);
+  check_user(c.stages <= std::max<std::int64_t>(c.layers, 1), "model.stages = ", c.stages,
+             " is more than model.layers = ", c.layers,
+             ": each stage needs a layer at least; lower the one or raise the other");
   nn::validate(c.moe);
 }
 
@@ -177,15 +186,33 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
 Tensor Transformer::project(Graph& graph, const replicate::Batch& batch,
                             std::vector<Tensor>& losses) const {
   const TransformerConfig& c = config_;
-  Tensor x = embed(graph, batch);
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+  Tensor x;
+  {
+    const Graph::Device first(graph, 0);
+    x = embed(graph, batch);
+  }
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    // Blocks of layers as tiles are blocks of indices.
+    const Graph::Device device(graph, ((layer + 1) * c.stages - 1) / c.layers);
     x = block(x, static_cast<int>(layer), batch, losses);
+  }
+  const Graph::Device last(graph, c.stages - 1);
+  return head(graph, x, batch);
+}
+
+Tensor Transformer::head(Graph& graph, Tensor x, const replicate::Batch& batch) const {
+  const TransformerConfig& c = config_;
   x = nn::norm(x, "d_model", c.norm == "rms" ? nn::Norm::rms : nn::Norm::layer, c.bias, c.epsilon,
                "final_norm");
   const Dim width{"d_model", c.d_model}, vocab{"vocab", c.vocab};
-  const Tensor w = c.tied ? table(graph, batch.dtype)
-                          : nn::weight(graph, "output", {width, vocab}, batch.dtype,
-                                       Initializer::normal(kEmbeddingDeviation));
+  Tensor w;
+  if (c.tied) {
+    const Graph::Device first(graph, 0);
+    w = table(graph, batch.dtype);
+  } else {
+    w = nn::weight(graph, "output", {width, vocab}, batch.dtype,
+                   Initializer::normal(kEmbeddingDeviation));
+  }
   std::vector<Dim> dims = x.shape().without("d_model").dims();
   dims.push_back(vocab);
   return ops::einsum({x, ops::cast(w, batch.dtype)}, Shape(dims));
@@ -201,6 +228,8 @@ Tensor Transformer::loss(Graph& graph, const replicate::Batch& batch) {
           : ops::CrossEntropyOptions{});
   const Tensor sum = nn::weighted_sum(entropy, batch["weights"]);
   if (losses.empty()) return sum;
+  // Layers of several devices give losses: each adds its part of a sum that nobody waits for.
+  const Graph::Device everywhere(graph, kEverywhere);
   // Times the weights' sum, by which the caller divides.
   const Tensor gates = ops::multiply(
       ops::add_n(losses), ops::cast(ops::reduce_sum(batch["weights"], Shape{}), sum.dtype()));

@@ -35,7 +35,9 @@ Shape cache_shape(const Shape& x, const Dim& memory, const Caching& caching) {
 
 void keep(const std::string& name, Tensor x) {
   Graph& graph = x.graph();
-  graph.variables().declare(cache_variable(graph.scoped(name), x.spec()));
+  Variable cache = cache_variable(graph.scoped(name), x.spec());
+  cache.device = graph.device_of(x.id());
+  graph.variables().declare(std::move(cache));
   graph.assign(graph.scoped(name), x);
 }
 

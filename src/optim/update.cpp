@@ -62,6 +62,8 @@ Scalars make_scalars(Graph& graph, const OptimConfig& config, DType dtype,
   std::vector<Tensor> squares;
   for (const auto& gradient : gradients)
     squares.push_back(ops::reduce_sum_squares(gradient, Shape{}));
+  // Each logical device has its weights' part; all need the whole.
+  const Graph::Device everywhere(graph, kEverywhere);
   const Tensor total = ops::add_n(squares);
   const Tensor norm = ops::sqrt(total);
   Scalars scalars;

@@ -6,6 +6,8 @@
 #include "memory.hpp"
 #include "merge_reductions.hpp"
 #include "overlap.hpp"
+#include "pipeline.hpp"
+#include "replay.hpp"
 #include "section_planner.hpp"
 #include "storage.hpp"
 #include "tessera/base/error.hpp"
@@ -21,6 +23,19 @@ bool reads_gradients(const Graph& graph) {
     if (variable >= 0 && graph.variables()[variable].kind == Variable::Kind::gradient) return true;
   }
   return false;
+}
+
+/// The section of a step's further micro-batches becomes a part of the first one's.
+void join_to(program::Program& program, const program::Section& next, const Graph& graph,
+             int stages) {
+  for (auto& section : program.sections)
+    if (section.name == graph.follows()) {
+      const auto count = static_cast<int>(graph.times()) + 1;
+      section = join_micro_batches(section, next, count, stages);
+      return;
+    }
+  TESSERA_CHECK(false, "section '", next.name, "' follows '", graph.follows(),
+                "', which is not before it");
 }
 
 /// Offsets from the start of the arena: variables first, the section's own part after them.
@@ -70,8 +85,14 @@ program::Program compile(const VariableSet& variables, const std::vector<const G
       reduce_in_place(draft.section, storage);
       make_flights(draft.section, options.mesh, options.least_flight_bytes);
     }
-    plan_memory(draft.section);
-    program.sections.push_back(std::move(draft.section));
+    if (!graph->follows().empty() && storage.stages() > 1)
+      join_to(program, draft.section, *graph, storage.stages());
+    else
+      program.sections.push_back(std::move(draft.section));
+  }
+  for (auto& section : program.sections) {
+    plan_memory(section, options.mesh, storage.stages());
+    if (storage.stages() > 1) replay(section, stage_lists(section, options.mesh));
   }
   storage.lay_out(program);
   program.arena_bytes = program.variable_bytes;

@@ -142,13 +142,22 @@ void CostModel::predict(const program::Section& section, std::int64_t runs,
 Prediction CostModel::predict(const program::Program& program,
                               const std::vector<SectionRuns>& step) const {
   Prediction result;
-  for (const auto& runs : step) predict(program.section(runs.section), runs.runs, result);
+  const bool has_stages =
+      std::any_of(program.sections.begin(), program.sections.end(), [](const auto& section) {
+        return std::any_of(section.steps.begin(), section.steps.end(), [&](const auto& part) {
+          return !program::stages_of(section, part).is_all();
+        });
+      });
+  if (has_stages)
+    result = predict_stages(program, step, mesh_.find(kStageDim).value());
+  else
+    for (const auto& runs : step) predict(program.section(runs.section), runs.runs, result);
   // At the end of a step the ranks exchange a few numbers (loss, stops).
   std::vector<int> all;
   for (int m = 0; m < mesh_.rank(); ++m) all.push_back(m);
   result.host = machine_.step_seconds;
   if (mesh_.size() > 1) result.host += seconds_of({CollectiveKind::all_reduce, all, 64, 1});
-  result.step = result.compute + result.exposed + result.host;
+  result.step = result.compute + result.exposed + result.waiting + result.host;
   return result;
 }
 

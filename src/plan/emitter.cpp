@@ -27,14 +27,14 @@ Shape NodeEmitter::local_shape(BufferId id) const {
 
 BufferId NodeEmitter::temporary(const std::string& name, TensorSpec spec, Placement placement,
                                 Windows windows) {
-  return planner_.builder().new_buffer(label_ + "/" + name, std::move(spec), std::move(placement),
-                                       std::move(windows));
+  return planner_.builder().new_buffer(label_ + "/" + name, std::move(spec),
+                                       planner_.here(std::move(placement)), std::move(windows));
 }
 
 BufferId NodeEmitter::view(BufferId of, TensorSpec spec, Placement placement, Windows windows) {
   const std::int64_t bytes = buffer(of).bytes;
-  const BufferId id = planner_.builder().new_buffer(label_, std::move(spec), std::move(placement),
-                                                    std::move(windows));
+  const BufferId id = planner_.builder().new_buffer(
+      label_, std::move(spec), planner_.here(std::move(placement)), std::move(windows));
   TESSERA_CHECK(buffer(id).bytes == bytes, label_, ": a view of another size");
   planner_.builder().section().buffers.back().alias_of = of;
   return id;

@@ -25,6 +25,12 @@ class StepCounter {
   virtual std::int64_t bytes_of_all() const = 0;
 };
 
+/// Only the ranks of one stage send what is at it.
+void add_stage_dim(const Placement& placement, std::set<int>& dims) {
+  for (int m = 0; m < placement.mesh_rank(); ++m)
+    if (placement[m].is_at()) dims.insert(m);
+}
+
 class ExchangeCounter final : public StepCounter {
  public:
   ExchangeCounter(const ExchangeStep& step, std::int64_t times, const std::vector<Buffer>& buffers,
@@ -40,6 +46,7 @@ class ExchangeCounter final : public StepCounter {
     for (int d = 0; d < like_.spec.shape.rank(); ++d)
       if (is_windowed(d))
         for (int m : like_.placement.mesh_dims_splitting(d)) dims.insert(m);
+    add_stage_dim(like_.placement, dims);
     return dims;
   }
   std::int64_t bytes_at(const Coordinates& at) const override {
@@ -55,7 +62,7 @@ class ExchangeCounter final : public StepCounter {
     std::int64_t sent = 0;
     for (std::int64_t n : load_.sent) sent += n;
     for (int m = 0; m < mesh_.rank(); ++m)
-      if (!like_.placement[m].is_split()) sent *= mesh_[m].size;
+      if (!like_.placement[m].is_split() && !like_.placement[m].is_at()) sent *= mesh_[m].size;
     return total * sent;
   }
 
@@ -111,7 +118,11 @@ class RingCounter final : public StepCounter {
     for (Buffer& tensor : tensors_) tensor.ring = {};
   }
 
-  std::set<int> mesh_dims() const override { return {step_.mesh_dim}; }
+  std::set<int> mesh_dims() const override {
+    std::set<int> dims{step_.mesh_dim};
+    add_stage_dim(tensors_[0].placement, dims);
+    return dims;
+  }
   std::int64_t bytes_at(const Coordinates& at) const override {
     std::int64_t whole = 0;
     for (Buffer tensor : tensors_) {
@@ -136,7 +147,7 @@ class RingCounter final : public StepCounter {
       std::int64_t bytes = times_ * tensor.spec.shape.size() *
                            static_cast<std::int64_t>(bytes_of(tensor.spec.dtype));
       for (int m = 0; m < mesh_.rank(); ++m)
-        if (!tensor.placement[m].is_split()) bytes *= mesh_[m].size;
+        if (!tensor.placement[m].is_split() && !tensor.placement[m].is_at()) bytes *= mesh_[m].size;
       all += bytes;
     }
     return all;
@@ -176,10 +187,41 @@ class RingCounter final : public StepCounter {
   std::vector<Buffer> tensors_;  // as their owners hold them
 };
 
+/// From one stage to another: one message from each rank that has a tile.
+class TransferCounter final : public StepCounter {
+ public:
+  TransferCounter(const program::TransferStep& step, const std::vector<Buffer>& buffers,
+                  const MeshShape& mesh)
+      : step_(step), mesh_(mesh), tensor_(buffers[static_cast<std::size_t>(step.input)]) {}
+
+  std::set<int> mesh_dims() const override { return {step_.mesh_dim}; }
+  std::int64_t bytes_at(const Coordinates& at) const override {
+    if (at[static_cast<std::size_t>(step_.mesh_dim)] != step_.from) return 0;
+    return volume(tile_box(tensor_, mesh_, at)) * element_bytes();
+  }
+  std::int64_t messages_at(const Coordinates& at) const override { return bytes_at(at) > 0; }
+  std::int64_t bytes_of_all() const override {
+    std::int64_t bytes = tensor_.spec.shape.size() * element_bytes();
+    for (int m = 0; m < mesh_.rank(); ++m)
+      if (!tensor_.placement[m].is_split() && m != step_.mesh_dim) bytes *= mesh_[m].size;
+    return bytes;
+  }
+
+ private:
+  std::int64_t element_bytes() const {
+    return static_cast<std::int64_t>(bytes_of(tensor_.spec.dtype));
+  }
+  const program::TransferStep& step_;
+  const MeshShape& mesh_;
+  const Buffer& tensor_;
+};
+
 std::unique_ptr<StepCounter> counter_of(const CountedExchange& counted,
                                         const std::vector<Buffer>& buffers, const MeshShape& mesh) {
   if (const auto* ring = std::get_if<const program::RingStep*>(&counted.step))
     return std::make_unique<RingCounter>(**ring, counted.times, buffers, mesh);
+  if (const auto* transfer = std::get_if<const program::TransferStep*>(&counted.step))
+    return std::make_unique<TransferCounter>(**transfer, buffers, mesh);
   return std::make_unique<ExchangeCounter>(*std::get<const ExchangeStep*>(counted.step),
                                            counted.times, buffers, mesh);
 }

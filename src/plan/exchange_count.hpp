@@ -10,7 +10,8 @@ namespace tessera::plan {
 
 /// A step that exchanges with neighbours, and how often it runs.
 struct CountedExchange {
-  std::variant<const program::ExchangeStep*, const program::RingStep*> step;
+  std::variant<const program::ExchangeStep*, const program::RingStep*, const program::TransferStep*>
+      step;
   std::int64_t times = 1;
 };
 

@@ -78,8 +78,13 @@ std::string step_text(const Step& step, const MeshShape& mesh) {
   if (const auto* ring = std::get_if<program::RingStep>(&step))
     return concat("one place along the ring of ", mesh[ring->mesh_dim].name, ", ",
                   ring->inputs.size(), ring->inputs.size() == 1 ? " tensor" : " tensors");
+  if (const auto* transfer = std::get_if<program::TransferStep>(&step))
+    return concat("message from ", mesh[transfer->mesh_dim].name, " ", transfer->from, " to ",
+                  transfer->to);
   const auto& local = std::get<program::LocalStep>(step);
-  return concat(local.kind == program::LocalStep::Kind::slice ? "slice" : "keep at coordinate 0",
+  return concat(local.kind == program::LocalStep::Kind::slice
+                    ? std::string("slice")
+                    : concat("keep at coordinate ", local.origin),
                 " on ", mesh[local.mesh_dim].name);
 }
 

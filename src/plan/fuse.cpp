@@ -234,6 +234,8 @@ class Fuser {
     for (auto& repeat : section_.repeats)
       for (int* border : {&repeat.first, &repeat.end})
         *border -= static_cast<int>(std::count(removed_.begin(), removed_.begin() + *border, true));
+    section_.backward_begin -= static_cast<int>(
+        std::count(removed_.begin(), removed_.begin() + section_.backward_begin, true));
     std::vector<Step> steps;
     for (std::size_t i = 0; i < section_.steps.size(); ++i)
       if (!removed_[i]) steps.push_back(std::move(section_.steps[i]));

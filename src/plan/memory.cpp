@@ -2,6 +2,7 @@
 #include "memory.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 
 #include "pointwise_program.hpp"
@@ -97,7 +98,13 @@ struct Block {
   std::int64_t offset = 0;
   int first = 1 << 30;
   int last = -1;
+  std::uint64_t stages = 0;  ///< bit by stage: where it takes memory
 };
+
+/// All stages, or the one that there is.
+std::uint64_t stage_bits(int stage) {
+  return stage < 0 ? ~std::uint64_t{0} : std::uint64_t{1} << (stage % 64);
+}
 
 class MemoryPlanner {
  public:
@@ -132,6 +139,7 @@ class MemoryPlanner {
     for (std::size_t b = 0; b < section_.buffers.size(); ++b) {
       Block& block = blocks_[find(static_cast<BufferId>(b))];
       block.bytes = std::max(block.bytes, section_.buffers[b].bytes);
+      block.stages |= stage_bits(program::stage_of(section_.buffers[b].placement));
     }
     const int end = static_cast<int>(section_.steps.size());
     for (const auto& input : section_.inputs) touch(input.buffer, -1);
@@ -167,6 +175,7 @@ class MemoryPlanner {
       if (other != output && find(other) == from) return;
     parent_[to] = static_cast<BufferId>(from);
     blocks_[from].last = std::max(blocks_[from].last, blocks_[to].last);
+    blocks_[from].stages |= blocks_[to].stages;
   }
 
   /// Largest first, each at the lowest offset that is free over its live range.
@@ -183,7 +192,9 @@ class MemoryPlanner {
     for (Block* block : order) {
       std::vector<const Block*> rivals;
       for (const Block* other : placed)
-        if (other->first <= block->last && block->first <= other->last) rivals.push_back(other);
+        if (other->first <= block->last && block->first <= other->last &&
+            (other->stages & block->stages) != 0)
+          rivals.push_back(other);
       std::sort(rivals.begin(), rivals.end(),
                 [](const Block* a, const Block* b) { return a->offset < b->offset; });
       std::int64_t offset = 0;
@@ -203,8 +214,8 @@ class MemoryPlanner {
       std::int64_t scratch = 0;
       if (const auto* kernel = std::get_if<KernelStep>(&section_.steps[i])) {
         scratch = kernel->workspace_bytes;
-        section_.flops += kernel->flops * static_cast<double>(section_.times(static_cast<int>(i)));
-        workspaces_[i] = {scratch, 0, static_cast<int>(i), static_cast<int>(i)};
+        const int stage = program::stages_of(section_, section_.steps[i]).at;
+        workspaces_[i] = {scratch, 0, static_cast<int>(i), static_cast<int>(i), stage_bits(stage)};
         if (scratch > 0) order.push_back(&workspaces_[i]);
       } else if (const auto* reduce = std::get_if<program::AllReduceStep>(&section_.steps[i])) {
         scratch = bytes(reduce->staging);
@@ -251,7 +262,9 @@ void bind_stores(Draft& draft, const Storage& storage) {
     Buffer& buffer = section.buffers[static_cast<std::size_t>(value)];
     if (buffer.variable == store.variable) continue;
     const Variable& variable = storage.variable(store.variable);
-    if (buffer.spec.dtype == variable.spec.dtype &&
+    // A value that is on all stages must not be written to where others keep other variables.
+    const int stage = program::stage_of(*storage.placement(store.variable));
+    if (buffer.spec.dtype == variable.spec.dtype && program::stage_of(buffer.placement) == stage &&
         can_live_in_variable(section, value, store.variable)) {
       buffer.variable = store.variable;
       continue;
@@ -259,6 +272,7 @@ void bind_stores(Draft& draft, const Storage& storage) {
     Buffer target = buffer;
     target.name = variable.name;
     target.spec = variable.spec;
+    if (stage >= 0) target.placement = storage.at_stage(target.placement, stage);
     target.alias_of = -1;
     target.variable = store.variable;
     section.buffers.push_back(std::move(target));
@@ -266,9 +280,22 @@ void bind_stores(Draft& draft, const Storage& storage) {
   }
 }
 
-void plan_memory(Section& section) {
+void plan_memory(Section& section, const MeshShape& mesh, int stages) {
   find_in_place(section);
   MemoryPlanner(section).run();
+  std::vector<double> flops(static_cast<std::size_t>(stages));
+  for (std::size_t i = 0; i < section.steps.size(); ++i) {
+    const auto* kernel = std::get_if<KernelStep>(&section.steps[i]);
+    if (!kernel) continue;
+    const auto by = program::stages_of(section, section.steps[i]);
+    for (int s = 0; s < stages; ++s)
+      if (by.contain(s))
+        flops[static_cast<std::size_t>(s)] +=
+            kernel->flops * static_cast<double>(section.times(static_cast<int>(i)));
+  }
+  section.flops = *std::max_element(flops.begin(), flops.end());
+  section.flops_all_ranks =
+      std::accumulate(flops.begin(), flops.end(), 0.0) * static_cast<double>(mesh.size() / stages);
 }
 
 }  // namespace tessera::plan

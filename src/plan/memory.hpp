@@ -11,6 +11,6 @@ void bind_stores(Draft& draft, const Storage& storage);
 
 /// Live ranges, shared memory of in-place operands, and offsets (from 0) in the section's part of
 /// the arena, workspaces included. Sets arena_bytes, workspace_bytes and flops.
-void plan_memory(program::Section& section);
+void plan_memory(program::Section& section, const MeshShape& mesh = {}, int stages = 1);
 
 }  // namespace tessera::plan

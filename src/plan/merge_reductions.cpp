@@ -58,7 +58,10 @@ class Merger {
   /// operands, so they were complete there, and nobody reads them partial.
   bool can_join(std::size_t e, std::size_t i) {
     const AllReduceStep &host = reduction(e), &mine = reduction(i);
-    if (host.mesh_dims != mine.mesh_dims || host.op != mine.op ||
+    const auto stage = [&](const AllReduceStep& step) {
+      return program::stage_of(buffer(step.buffers[0]).placement);
+    };
+    if (host.mesh_dims != mine.mesh_dims || host.op != mine.op || stage(host) != stage(mine) ||
         buffer(host.buffers[0]).spec.dtype != buffer(mine.buffers[0]).spec.dtype)
       return false;
     std::set<BufferId> operands;
@@ -79,8 +82,8 @@ class Merger {
     step.contiguous = false;
     std::int64_t bytes = 0;
     for (BufferId id : step.buffers) bytes += buffer(id).bytes;
-    const int mesh_rank = buffer(step.buffers[0]).placement.mesh_rank();
-    section_.buffers.push_back(staging_buffer(step.label + ":bucket", bytes, mesh_rank));
+    section_.buffers.push_back(
+        staging_buffer(step.label + ":bucket", bytes, buffer(step.buffers[0]).placement));
     step.staging = static_cast<BufferId>(section_.buffers.size()) - 1;
   }
 
@@ -88,6 +91,8 @@ class Merger {
     for (auto& repeat : section_.repeats)
       for (int* border : {&repeat.first, &repeat.end})
         *border -= static_cast<int>(std::count(removed.begin(), removed.begin() + *border, true));
+    section_.backward_begin -= static_cast<int>(
+        std::count(removed.begin(), removed.begin() + section_.backward_begin, true));
     std::vector<program::Step> steps;
     for (std::size_t i = 0; i < removed.size(); ++i)
       if (!removed[i]) steps.push_back(std::move(section_.steps[i]));

@@ -23,13 +23,16 @@ bool same_kinds(const Placement& a, const Placement& b) {
 
 class PathFinder {
  public:
-  PathFinder(const Placement& from, const Placement& to) : current_(from), target_(to) {}
+  PathFinder(const Placement& from, const Placement& to) : current_(from), target_(to) {
+    for (int m = 0; m < current_.mesh_rank(); ++m)
+      if (current_[m].is_replicated() && target_[m].is_at()) current_[m] = target_[m];
+  }
 
   std::vector<Change> run() {
     for (int round = 0; !same_tiles(current_, target_); ++round) {
       TESSERA_CHECK(round < 64, "no way from one placement to another");
-      if (slice() || reduce_scatter() || all_reduce() || all_to_all() || reorder() ||
-          slice_inside() || all_gather() || keep_at_origin())
+      if (slice() || reduce_scatter() || spread() || all_reduce() || transfer() || all_to_all() ||
+          reorder() || slice_inside() || all_gather() || keep_at_origin())
         continue;
       TESSERA_CHECK(false, "no way from one placement to another");
     }
@@ -76,10 +79,31 @@ class PathFinder {
       for (int m = 0; m < current_.mesh_rank(); ++m)
         if (current_[m].kind == kind && target_[m].kind != kind) {
           dims.push_back(m);
-          after[m] = State::replicated();
+          // The sum is on all stages, so at the one that wants it too.
+          after[m] = target_[m].is_at() ? target_[m] : State::replicated();
         }
       if (dims.empty()) continue;
       push(Change::Kind::all_reduce, std::move(dims), std::move(after));
+      return true;
+    }
+    return false;
+  }
+  bool spread() {
+    for (int m = 0; m < current_.mesh_rank(); ++m) {
+      if (!current_[m].is_at() || target_[m].is_at()) continue;
+      Placement after = current_;
+      after[m] = State::partial_sum();
+      push(Change::Kind::spread, {m}, std::move(after));
+      return true;
+    }
+    return false;
+  }
+  bool transfer() {
+    for (int m = 0; m < current_.mesh_rank(); ++m) {
+      if (!current_[m].is_at() || !target_[m].is_at() || current_[m] == target_[m]) continue;
+      Placement after = current_;
+      after[m] = target_[m];
+      push(Change::Kind::transfer, {m}, std::move(after));
       return true;
     }
     return false;
@@ -184,7 +208,9 @@ class PathFinder {
 
 double change_bytes(const TensorSpec& spec, const Placement& before, const Change& change,
                     const MeshShape& mesh) {
-  if (change.kind == Change::Kind::slice || change.kind == Change::Kind::keep_at_origin) return 0;
+  if (change.kind == Change::Kind::slice || change.kind == Change::Kind::keep_at_origin ||
+      change.kind == Change::Kind::spread)
+    return 0;
   const Placement& counted = change.kind == Change::Kind::all_gather ? change.after : before;
   return static_cast<double>(largest_tile_size(spec.shape, counted, mesh)) *
          static_cast<double>(bytes_of(spec.dtype));
@@ -218,7 +244,7 @@ double relayout_bytes(const TensorSpec& spec, const Placement& from, const Place
 double state_bytes(const TensorSpec& spec, const Placement& from, int mesh_dim, const State& to,
                    const MeshShape& mesh) {
   if (from[mesh_dim] == to) return 0;
-  if (to.is_partial() && !(from[mesh_dim].is_replicated() && may_become_partial(spec.shape)))
+  if (to.is_partial() && !may_become_partial(spec.shape, from[mesh_dim]))
     return std::numeric_limits<double>::infinity();
   Placement after = from;
   after[mesh_dim] = to;

@@ -18,7 +18,9 @@ struct Change {
     reduce_scatter,
     all_gather,
     all_to_all,
-    neighbour_exchange  ///< the cuts of one dim take another order
+    neighbour_exchange,  ///< the cuts of one dim take another order
+    transfer,            ///< from one stage to another
+    spread               ///< at one stage to a partial sum, zero on the others
   };
   Kind kind;
   std::vector<int> mesh_dims;  ///< several only for all_reduce and neighbour_exchange
@@ -29,8 +31,9 @@ struct Change {
 bool same_tiles(const Placement& a, const Placement& b);
 
 /// Elementary changes from one placement to another, in the order that moves few bytes: slices
-/// first, then reductions, exchanges, and gathers last. Where the cuts of one dim come in another
-/// order, tiles are exchanged rather than gathered and cut again.
+/// first, then reductions, the way to another stage, exchanges, and gathers last. Where the cuts of
+/// one dim come in another order, tiles are exchanged rather than gathered and cut again. What is
+/// on all stages is at each of them already: for that there is no step.
 std::vector<Change> relayout_path(const Placement& from, const Placement& to);
 
 /// Payload bytes of a path on the rank with the largest tile (all_gather: output, others: input).
@@ -41,10 +44,10 @@ double relayout_bytes(const TensorSpec& spec, const Placement& from, const Place
 double state_bytes(const TensorSpec& spec, const Placement& from, int mesh_dim, const State& to,
                    const MeshShape& mesh);
 
-/// True if a replicated value may be turned into a partial sum: only scalars, whose later reduction
-/// costs nothing more.
-inline bool may_become_partial(const Shape& shape) {
-  return shape.rank() == 0;
+/// True if a value may be turned into a partial sum: what is at one stage, and of what is
+/// replicated only scalars, whose later reduction costs nothing more.
+inline bool may_become_partial(const Shape& shape, const State& from) {
+  return from.is_at() || (from.is_replicated() && shape.rank() == 0);
 }
 
 }  // namespace tessera::plan

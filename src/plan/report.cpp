@@ -21,19 +21,22 @@ using program::CollectiveRow;
 using program::Section;
 
 /// Elements of all ranks' tiles together: every dim's tiles add up to the dim, and each mesh dim
-/// that cuts nothing multiplies.
+/// that cuts nothing multiplies, unless the tensor is at one coordinate of it.
 std::int64_t elements_of_all_ranks(const Shape& shape, const Placement& placement,
                                    const MeshShape& mesh) {
   std::int64_t elements = shape.size();
   for (int m = 0; m < mesh.rank(); ++m)
-    if (!placement[m].is_split()) elements *= mesh[m].size;
+    if (!placement[m].is_split() && !placement[m].is_at()) elements *= mesh[m].size;
   return elements;
 }
 
 class Counter {
  public:
   Counter(const program::Program& program, const Section& section)
-      : mesh_(program.mesh), section_(section) {}
+      : mesh_(program.mesh), section_(section) {
+    if (const auto stage = mesh_.find(kStageDim))
+      stages_ = static_cast<std::size_t>(mesh_[*stage].size);
+  }
 
   std::vector<CollectiveRow> run() {
     for (std::size_t i = 0; i < section_.steps.size(); ++i) {
@@ -46,7 +49,11 @@ class Counter {
           exchanges_[exchange->mesh_dims].push_back({exchange, times_});
       if (const auto* ring = std::get_if<program::RingStep>(&step))
         exchanges_[{ring->mesh_dim}].push_back({ring, times_});
+      if (const auto* transfer = std::get_if<program::TransferStep>(&step))
+        exchanges_[{transfer->mesh_dim}].push_back({transfer, times_});
     }
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      rows_[r].bytes = *std::max_element(by_stage_[r].begin(), by_stage_[r].end());
     for (const auto& [mesh_dims, steps] : exchanges_) {
       rows_.push_back({section_.name, CollectiveKind::neighbour_exchange, mesh_dims, 0, 0, 0});
       count_exchanges(steps, section_.buffers, mesh_, rows_.back());
@@ -59,15 +66,18 @@ class Counter {
     return section_.buffers[static_cast<std::size_t>(id)];
   }
   void add(CollectiveKind op, const std::vector<int>& mesh_dims, std::int64_t bytes,
-           std::int64_t all) {
+           std::int64_t all, int stage) {
     if (mesh_.group_size(mesh_dims) == 1) return;
     auto row = std::find_if(rows_.begin(), rows_.end(), [&](const CollectiveRow& known) {
       return known.op == op && known.mesh_dims == mesh_dims;
     });
     if (row == rows_.end())
       row = rows_.insert(rows_.end(), {section_.name, op, mesh_dims, 0, 0, 0});
+    by_stage_.resize(rows_.size(), std::vector<std::int64_t>(stages_));
+    auto& of_row = by_stage_[static_cast<std::size_t>(row - rows_.begin())];
+    for (std::size_t s = 0; s < stages_; ++s)
+      if (stage < 0 || s == static_cast<std::size_t>(stage)) of_row[s] += times_ * bytes;
     row->count += times_;
-    row->bytes += times_ * bytes;
     row->bytes_all_ranks += times_ * all;
   }
   void count(const program::AllReduceStep& step) {
@@ -81,8 +91,10 @@ class Counter {
       const Buffer& last = buffer(step.buffers.back());
       bytes = last.offset + last.bytes - buffer(step.buffers[0]).offset;
       all = bytes * mesh_.size();
+      if (program::stage_of(last.placement) >= 0) all /= static_cast<std::int64_t>(stages_);
     }
-    add(CollectiveKind::all_reduce, step.mesh_dims, bytes, all);
+    add(CollectiveKind::all_reduce, step.mesh_dims, bytes, all,
+        program::stage_of(buffer(step.buffers[0]).placement));
   }
   void count(const program::RelayoutStep& step) {
     std::int64_t bytes = 0, all = 0;
@@ -91,7 +103,8 @@ class Counter {
       bytes += buffer(id).bytes;
       all += bytes_of_all(buffer(id));
     }
-    add(step.kind, {step.mesh_dim}, bytes, all);
+    add(step.kind, {step.mesh_dim}, bytes, all,
+        program::stage_of(buffer(step.inputs[0]).placement));
   }
   std::int64_t bytes_of_all(const Buffer& buffer) const {
     return elements_of_all_ranks(buffer.spec.shape, buffer.placement, mesh_) *
@@ -101,7 +114,9 @@ class Counter {
   const MeshShape& mesh_;
   const Section& section_;
   std::vector<CollectiveRow> rows_;
-  std::int64_t times_ = 1;  ///< how often the step at hand runs
+  std::size_t stages_ = 1;
+  std::vector<std::vector<std::int64_t>> by_stage_;  ///< bytes, by row and stage
+  std::int64_t times_ = 1;                           ///< how often the step at hand runs
   std::map<std::vector<int>, std::vector<CountedExchange>> exchanges_;
 };
 
@@ -128,9 +143,12 @@ void count_flights(const Section& section, const MeshShape& mesh, std::int64_t r
   }
 }
 
-BytesPerRank memory_of(const program::Program& program) {
+/// The variables of a rank of one stage.
+BytesPerRank variables_at(const program::Program& program, int stage) {
   BytesPerRank bytes;
   for (const auto& stored : program.variables) {
+    const int at = program::stage_of(stored.placement);
+    if (at >= 0 && at != stage) continue;
     const std::int64_t size = align(stored.bytes);
     if (stored.variable.kind == Variable::Kind::slot)
       bytes.optimizer += size;
@@ -138,7 +156,19 @@ BytesPerRank memory_of(const program::Program& program) {
       bytes.caches += size;
     else if (stored.variable.kind != Variable::Kind::gradient)
       bytes.parameters += size;
+    else
+      bytes.gradients += size;
   }
+  bytes.total = bytes.parameters + bytes.optimizer + bytes.caches + bytes.gradients;
+  return bytes;
+}
+
+BytesPerRank memory_of(const program::Program& program) {
+  const auto stage_dim = program.mesh.find(kStageDim);
+  const std::int64_t stages = stage_dim ? program.mesh[*stage_dim].size : 1;
+  BytesPerRank bytes;
+  for (int stage = 0; stage < stages; ++stage)
+    if (const auto here = variables_at(program, stage); here.total > bytes.total) bytes = here;
   bytes.gradients = program.variable_bytes - bytes.parameters - bytes.optimizer - bytes.caches;
   for (const auto& section : program.sections)
     if (section.arena_bytes > bytes.activations + bytes.workspace) {
@@ -165,6 +195,12 @@ void write_prediction(JsonWriter& json, const Report& report, const MeshShape& m
   json.key("compute_s").value(seconds.compute);
   json.key("communication_s").value(seconds.communication);
   json.key("exposed_s").value(seconds.exposed).key("host_s").value(seconds.host);
+  if (!seconds.stages.empty()) {
+    json.key("waiting_s").value(seconds.waiting).key("bubble").value(seconds.bubble);
+    json.key("stages_s").begin_array();
+    for (const double busy : seconds.stages) json.value(busy);
+    json.end_array();
+  }
   json.key("by_mesh_dims").begin_array();
   for (const auto& [mesh_dims, part] : seconds.by_mesh_dims) {
     json.begin_object();
@@ -196,6 +232,15 @@ std::string prediction_table(const Report& report, const MeshShape& mesh) {
   for (const auto& [mesh_dims, part] : seconds.by_mesh_dims)
     text += line("communication " + mesh_dims_text(mesh_dims, mesh), seconds_text(part));
   text += line("exposed communication", seconds_text(seconds.exposed));
+  if (!seconds.stages.empty()) {
+    std::vector<std::string> busy;
+    for (const double stage : seconds.stages) busy.push_back(seconds_text(stage));
+    text += line("busy by stage", join(busy, ", "));
+    text += line("waiting for stages", seconds_text(seconds.waiting));
+    char bubble[32];
+    std::snprintf(bubble, sizeof bubble, "%.1f %%", 100 * seconds.bubble);
+    text += line("bubble", bubble);
+  }
   text += line("host", seconds_text(seconds.host));
   text += line("step", seconds_text(seconds.step));
   if (report.items > 0 && seconds.step > 0)
@@ -222,6 +267,7 @@ Report report(const program::Program& program, const std::vector<SectionRuns>& s
     const Section& section = program.section(runs.section);
     report.flops_per_step += section.flops * static_cast<double>(runs.runs);
     count_flights(section, program.mesh, runs.runs, report);
+    report.flops_per_step_all_ranks += section.flops_all_ranks * static_cast<double>(runs.runs);
     for (auto row : collectives_of(program, section)) {
       row.count *= runs.runs;
       row.bytes *= runs.runs;
@@ -230,7 +276,6 @@ Report report(const program::Program& program, const std::vector<SectionRuns>& s
       report.collectives.push_back(std::move(row));
     }
   }
-  report.flops_per_step_all_ranks = report.flops_per_step * static_cast<double>(report.ranks);
   return report;
 }
 

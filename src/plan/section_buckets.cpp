@@ -12,14 +12,17 @@ using program::CollectiveKind;
 
 namespace {
 
-/// Cuts a list into stretches of at most `limit` bytes (one item at least).
-template <class Item, class Bytes>
-std::vector<std::vector<Item>> cut(const std::vector<Item>& items, std::int64_t limit,
-                                   Bytes bytes) {
+/// Cuts a list into stretches of at most `limit` bytes (one item at least) on the same stage.
+template <class Item, class Bytes, class Stage>
+std::vector<std::vector<Item>> cut(std::vector<Item> items, std::int64_t limit, Bytes bytes,
+                                   Stage stage) {
+  std::stable_sort(items.begin(), items.end(),
+                   [&](const Item& a, const Item& b) { return stage(a) < stage(b); });
   std::vector<std::vector<Item>> buckets;
   std::int64_t filled = 0;
   for (const Item& item : items) {
-    if (buckets.empty() || filled + bytes(item) > limit) {
+    if (buckets.empty() || filled + bytes(item) > limit ||
+        stage(item) != stage(buckets.back().front())) {
       buckets.emplace_back();
       filled = 0;
     }
@@ -36,6 +39,11 @@ std::int64_t SectionPlanner::bucket_bytes() const {
   const auto& options = storage_.options();
   return options.overlap ? std::min(options.bucket_bytes, options.flight_bytes)
                          : options.bucket_bytes;
+}
+
+/// The stage where a buffer is.
+int SectionPlanner::stage_of(BufferId buffer) const {
+  return program::stage_of(builder_.buffer(buffer).placement);
 }
 
 /// By buffer: the last step so far that writes its memory.
@@ -81,7 +89,8 @@ void SectionPlanner::scatter_gradients(std::vector<Gradient>& gradients) {
         chosen.push_back(i);
     }
     const auto bytes = [&](std::size_t i) { return builder_.buffer(gradients[i].buffer).bytes; };
-    for (const auto& bucket : cut(chosen, bucket_bytes(), bytes)) {
+    const auto stage = [&](std::size_t i) { return stage_of(gradients[i].buffer); };
+    for (const auto& bucket : cut(chosen, bucket_bytes(), bytes, stage)) {
       std::vector<BufferId> from;
       std::vector<Placement> to;
       for (std::size_t i : bucket) {
@@ -116,14 +125,16 @@ void SectionPlanner::all_reduce_gradients(const std::vector<Gradient>& gradients
       const auto& before = builder_.buffer(group[i > 0 ? i - 1 : 0].buffer);
       const bool adjacent = i > 0 && place(group[i]) == place(group[i - 1]) + 1 &&
                             buffer.variable >= 0 && before.variable >= 0 &&
+                            stage_of(group[i].buffer) == stage_of(group[i - 1].buffer) &&
                             buffer.spec.dtype == before.spec.dtype;
       if (!adjacent) stretches.emplace_back();
       stretches.back().push_back(group[i]);
     }
     for (const auto& stretch : stretches)
-      for (const auto& bucket : cut(stretch, bucket_bytes(), [&](const Gradient& gradient) {
-             return builder_.buffer(gradient.buffer).bytes;
-           })) {
+      for (const auto& bucket : cut(
+               stretch, bucket_bytes(),
+               [&](const Gradient& gradient) { return builder_.buffer(gradient.buffer).bytes; },
+               [&](const Gradient& gradient) { return stage_of(gradient.buffer); })) {
         program::AllReduceStep step;
         step.label = "gradients";
         step.mesh_dims = dims;
@@ -173,8 +184,9 @@ void SectionPlanner::reduce_assigned() {
     if (!dims.empty()) groups[{dims, buffer.spec.dtype}].push_back(gradient.buffer);
   }
   for (const auto& [key, group] : groups)
-    for (const auto& bucket :
-         cut(group, bucket_bytes(), [&](BufferId id) { return builder_.buffer(id).bytes; })) {
+    for (const auto& bucket : cut(
+             group, bucket_bytes(), [&](BufferId id) { return builder_.buffer(id).bytes; },
+             [&](BufferId id) { return stage_of(id); })) {
       builder_.all_reduce("gradients", program::ReduceOp::sum, key.first, bucket);
       for (BufferId id : bucket) refresh(id);
     }
@@ -227,7 +239,9 @@ void SectionPlanner::gather_assigned() {
              storage_.mesh()[m].size;
     };
     for (const auto& list : by_dtype)
-      for (const auto& bucket : cut(list, bucket_bytes(), bytes)) {
+      for (const auto& bucket : cut(list, bucket_bytes(), bytes, [&](int t) {
+             return stage_of(versions_[static_cast<std::size_t>(t)].back().buffer);
+           })) {
         std::vector<BufferId> from;
         std::vector<Placement> to;
         for (int t : bucket) {

@@ -45,7 +45,7 @@ void SectionBuilder::all_reduce(const std::string& label, program::ReduceOp op,
   if (!step.contiguous) {
     std::int64_t bytes = 0;
     for (BufferId id : buffers) bytes += buffer(id).bytes;
-    step.staging = staging(label + ":bucket", bytes);
+    step.staging = staging(label + ":bucket", bytes, buffers[0]);
   }
   for (BufferId id : buffers)
     for (int m : mesh_dims) {
@@ -85,8 +85,8 @@ void SectionBuilder::ring(const std::string& label, int mesh_dim, std::vector<Bu
                   label, ": a ring moves equal tiles of one type by one place");
     bytes += from.bytes;
   }
-  step.send = staging(label + ":send", bytes);
-  step.receive = staging(label + ":receive", bytes);
+  step.send = staging(label + ":send", bytes, step.inputs[0]);
+  step.receive = staging(label + ":receive", bytes, step.inputs[0]);
   section_.steps.emplace_back(std::move(step));
 }
 
@@ -112,24 +112,26 @@ void SectionBuilder::exchange(program::ExchangeStep step) {
   if (sent == 0)
     step.mesh_dims.clear();
   else {
-    step.send = staging(step.label + ":send", sent * rest);
-    step.receive = staging(step.label + ":receive", received * rest);
+    step.send = staging(step.label + ":send", sent * rest, step.inputs[0]);
+    step.receive = staging(step.label + ":receive", received * rest, step.inputs[0]);
   }
   section_.steps.emplace_back(std::move(step));
 }
 
-program::Buffer staging_buffer(const std::string& name, std::int64_t bytes, int mesh_rank) {
+program::Buffer staging_buffer(const std::string& name, std::int64_t bytes, const Placement& like) {
   program::Buffer buffer;
   buffer.name = name;
   // Counted in words of four bytes; the executor sees to the elements' real type.
   buffer.spec = {Shape{{"words", (bytes + 3) / 4}}, DType::i32};
-  buffer.placement = Placement(mesh_rank);
+  buffer.placement = Placement(like.mesh_rank());
+  for (int m = 0; m < like.mesh_rank(); ++m)
+    if (like[m].is_at()) buffer.placement[m] = like[m];
   buffer.bytes = bytes;
   return buffer;
 }
 
-BufferId SectionBuilder::staging(const std::string& name, std::int64_t bytes) {
-  section_.buffers.push_back(staging_buffer(name, bytes, mesh().rank()));
+BufferId SectionBuilder::staging(const std::string& name, std::int64_t bytes, BufferId like) {
+  section_.buffers.push_back(staging_buffer(name, bytes, buffer(like).placement));
   return static_cast<BufferId>(section_.buffers.size()) - 1;
 }
 
@@ -176,6 +178,37 @@ BufferId SectionBuilder::change(BufferId from, const Change& change) {
       exchange(std::move(step));
       return to;
     }
+    case Change::Kind::spread: {
+      const int stage_dim = change.mesh_dims[0];
+      const BufferId to = new_buffer(old.name, old.spec, change.after);
+      if (buffer(to).spec.dtype != old.spec.dtype) {  // partial sums are kept wider
+        const BufferId wide = new_buffer(old.name, buffer(to).spec, old.placement);
+        copy(label, from, wide);
+        from = wide;
+      }
+      program::LocalStep step;
+      step.label = label;
+      step.kind = program::LocalStep::Kind::keep_at_origin;
+      step.origin = old.placement[stage_dim].dim;
+      step.mesh_dim = stage_dim;
+      step.input = from;
+      step.output = to;
+      section_.steps.emplace_back(std::move(step));
+      return to;
+    }
+    case Change::Kind::transfer: {
+      const int stage_dim = change.mesh_dims[0];
+      program::TransferStep step;
+      step.label = label;
+      step.mesh_dim = stage_dim;
+      step.from = old.placement[stage_dim].dim;
+      step.to = change.after[stage_dim].dim;
+      step.input = from;
+      step.output = new_buffer(old.name, old.spec, change.after);
+      const BufferId to = step.output;
+      section_.steps.emplace_back(std::move(step));
+      return to;
+    }
     case Change::Kind::reduce_scatter:
       return bucket_change(label, CollectiveKind::reduce_scatter, change.mesh_dims[0], {from},
                            {change.after})[0];
@@ -215,8 +248,8 @@ std::vector<BufferId> SectionBuilder::bucket_change(const std::string& label, Co
               is_contiguous_along(first.spec.shape, first.placement, after.dim));
   const bool receive_as_is = one && (kind == CollectiveKind::reduce_scatter ||
                                      is_contiguous_along(first.spec.shape, to[0], before.dim));
-  if (!send_as_is) step.send = staging(label + ":send", send);
-  if (!receive_as_is) step.receive = staging(label + ":receive", receive);
+  if (!send_as_is) step.send = staging(label + ":send", send, from[0]);
+  if (!receive_as_is) step.receive = staging(label + ":receive", receive, from[0]);
   const auto outputs = step.outputs;
   section_.steps.emplace_back(std::move(step));
   return outputs;

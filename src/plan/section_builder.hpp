@@ -10,8 +10,8 @@
 
 namespace tessera::plan {
 
-/// Memory in which pieces of several buffers lie packed.
-program::Buffer staging_buffer(const std::string& name, std::int64_t bytes, int mesh_rank);
+/// Memory in which pieces of several buffers lie packed, on the stages where `like` is.
+program::Buffer staging_buffer(const std::string& name, std::int64_t bytes, const Placement& like);
 
 /// Appends buffers and steps to a section; knows how to carry out relayouts, one tensor or many.
 class SectionBuilder {
@@ -59,7 +59,8 @@ class SectionBuilder {
                                                const std::vector<Placement>& to);
 
  private:
-  program::BufferId staging(const std::string& name, std::int64_t bytes);
+  /// On the stages where `like` is.
+  program::BufferId staging(const std::string& name, std::int64_t bytes, program::BufferId like);
   /// True if the tile's blocks along the tensor dim `dim` follow each other in memory as they are.
   bool is_contiguous_along(const Shape& shape, const Placement& placement, int dim) const;
 

@@ -31,13 +31,19 @@ SectionPlanner::SectionPlanner(Storage& storage, const Graph& graph, bool whole)
 
 Draft SectionPlanner::run() {
   find_needed();
+  find_stages();
   load_inputs();
   reduce_gradients();
-  for (std::size_t n = 0; n < graph_.nodes().size(); ++n)
-    if (needed_[n]) {
-      node_ = static_cast<int>(n);
-      plan_node(graph_.nodes()[n]);
-    }
+  builder_.section().backward_begin = -1;
+  for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
+    if (n == graph_.backward_begin())
+      builder_.section().backward_begin = static_cast<int>(builder_.section().steps.size());
+    if (!needed_[n]) continue;
+    node_ = static_cast<int>(n);
+    plan_node(graph_.nodes()[n]);
+  }
+  if (builder_.section().backward_begin < 0)
+    builder_.section().backward_begin = static_cast<int>(builder_.section().steps.size());
   finish_assignments();
   finish_fetches();
   return {std::move(builder_.section()), std::move(stores_)};
@@ -61,6 +67,55 @@ void SectionPlanner::find_needed() {
   }
 }
 
+/// Nodes run on the stage of their logical device. Those on none, which read nothing that is on a
+/// stage, run where the only stage is that reads them.
+void SectionPlanner::find_stages() {
+  stages_.assign(graph_.nodes().size(), -1);
+  if (storage_.stage_dim() < 0) return;
+  constexpr int kNobody = -2;
+  std::vector<int> wanted(static_cast<std::size_t>(graph_.tensor_count()), kNobody);
+  const auto want = [&](int tensor, int stage) {
+    int& known = wanted[static_cast<std::size_t>(tensor)];
+    known = known == kNobody || known == stage ? stage : -1;
+  };
+  const auto stage_of_tensor = [&](int tensor) {
+    const int node = graph_.info(tensor).node;
+    return node >= 0 ? stages_[static_cast<std::size_t>(node)]
+                     : storage_.stage_of(graph_.device_of(tensor));
+  };
+  std::vector<bool> free(graph_.nodes().size());
+  for (std::size_t n = 0; n < free.size(); ++n) {
+    const Node& node = graph_.nodes()[n];
+    stages_[n] = storage_.stage_of(node.device);
+    free[n] =
+        stages_[n] < 0 && std::all_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
+          const int from = graph_.info(input).node;
+          return from >= 0 ? free[static_cast<std::size_t>(from)] : stage_of_tensor(input) < 0;
+        });
+  }
+  for (const auto& assignment : graph_.assignments())
+    want(assignment.tensor, storage_.stage_of(storage_.variable(assignment.variable).device));
+  for (const auto& fetch : graph_.fetches()) want(fetch.tensor, -1);
+  for (std::size_t n = free.size(); n-- > 0;) {
+    const Node& node = graph_.nodes()[n];
+    if (!needed_[n]) continue;
+    if (free[n]) {
+      int stage = kNobody;
+      for (int output : node.outputs) {
+        const int by = wanted[static_cast<std::size_t>(output)];
+        if (by != kNobody) stage = stage == kNobody || stage == by ? by : -1;
+      }
+      stages_[n] = std::max(stage, -1);
+    }
+    for (int input : node.inputs) want(input, stages_[n]);
+  }
+}
+
+Placement SectionPlanner::here(Placement placement) const {
+  const int stage = stages_[static_cast<std::size_t>(node_)];
+  return stage < 0 ? placement : storage_.at_stage(std::move(placement), stage);
+}
+
 void SectionPlanner::load_inputs() {
   for (int t = 0; t < graph_.tensor_count(); ++t) {
     const auto& info = graph_.info(t);
@@ -82,12 +137,12 @@ void SectionPlanner::load_inputs() {
   }
 }
 
-Placement SectionPlanner::wanted(int tensor) const {
+Placement SectionPlanner::wanted(int tensor, int stage) const {
   const int variable = assigned_to_[static_cast<std::size_t>(tensor)];
   const auto& info = graph_.info(tensor);
   if (variable >= 0 && storage_.placement(variable) && !storage_.placement(variable)->has_partial())
-    return *storage_.placement(variable);
-  return storage_.ruled(info.name, info.spec.shape);
+    return storage_.at_stage(*storage_.placement(variable), stage);
+  return storage_.at_stage(storage_.ruled(info.name, info.spec.shape), stage);
 }
 
 void SectionPlanner::plan_node(const Node& node) {
@@ -98,14 +153,14 @@ void SectionPlanner::plan_node(const Node& node) {
     choice.input_specs.push_back(spec_of(input));
     std::vector<Placement> placements;
     for (const auto& version : versions_[static_cast<std::size_t>(input)])
-      placements.push_back(version.placement);
+      placements.push_back(here(version.placement));
     TESSERA_CHECK(!placements.empty(), node.name, ": input '", graph_.info(input).name,
                   "' has no value");
     choice.inputs.push_back(std::move(placements));
   }
   for (int output : node.outputs) {
     choice.output_specs.push_back(spec_of(output));
-    choice.wanted.push_back(wanted(output));
+    choice.wanted.push_back(wanted(output, stages_[static_cast<std::size_t>(node_)]));
   }
   choice.resting_bytes = resting_bytes(node);
   const Chosen chosen = choose_strategy(choice, storage_.mesh(), storage_.options().layout);
@@ -139,7 +194,7 @@ void SectionPlanner::release_gathered(int tensor) {
 /// storage: bring the other mesh dims to the rules' state now.
 void SectionPlanner::settle(int tensor) {
   Placement placement = versions_[static_cast<std::size_t>(tensor)].back().placement;
-  const Placement target = wanted(tensor);
+  const Placement target = wanted(tensor, stages_[static_cast<std::size_t>(node_)]);
   bool differs = false;
   for (int m = 0; m < placement.mesh_rank(); ++m) {
     if (placement[m] == target[m] || placement[m].is_partial() || placement[m].inner) continue;
@@ -158,8 +213,7 @@ const SectionPlanner::Version& SectionPlanner::cheapest_version(int tensor,
     bool possible = true;  // a partial sum cannot be made out of anything but a replicated scalar
     for (int m = 0; m < placement.mesh_rank(); ++m)
       if (placement[m].is_partial() && !(placement[m] == version.placement[m]))
-        possible = possible && version.placement[m].is_replicated() &&
-                   may_become_partial(spec_of(tensor).shape);
+        possible = possible && may_become_partial(spec_of(tensor).shape, version.placement[m]);
     if (!possible) continue;
     const double bytes =
         relayout_bytes(spec_of(tensor), version.placement, placement, storage_.mesh());
@@ -173,9 +227,19 @@ const SectionPlanner::Version& SectionPlanner::cheapest_version(int tensor,
   return *best;
 }
 
+/// What is on all stages is at each of them.
+bool SectionPlanner::holds(const Placement& version, const Placement& wanted) const {
+  const int m = storage_.stage_dim();
+  if (m < 0 || !version[m].is_replicated() || !wanted[m].is_at())
+    return same_tiles(version, wanted);
+  Placement there = version;
+  there[m] = wanted[m];
+  return same_tiles(there, wanted);
+}
+
 BufferId SectionPlanner::version_in(int tensor, const Placement& placement) {
   for (auto& version : versions_[static_cast<std::size_t>(tensor)])
-    if (same_tiles(version.placement, placement)) {
+    if (holds(version.placement, placement)) {
       version.used_at = node_;
       return version.buffer;
     }
@@ -271,8 +335,15 @@ BufferId SectionPlanner::assigned_value(const Graph::Assignment& assignment) {
     const Version* stored = &versions.back();
     for (const auto& version : versions)
       if (version.placement.has_partial()) stored = &version;
-    storage_.set_gradient_placement(assignment.variable, stored->placement);
-    return stored->buffer;
+    Placement placement = stored->placement;
+    // A weight that is on all stages has the sum of what they computed, reduced with the others.
+    const int m = storage_.stage_dim();
+    if (m >= 0 && placement[m].is_at() && storage_.home(assignment.variable)[m].is_replicated())
+      placement[m] = State::partial_sum();
+    const BufferId value =
+        placement == stored->placement ? stored->buffer : version_in(assignment.tensor, placement);
+    storage_.set_gradient_placement(assignment.variable, placement);
+    return value;
   }
   return version_in(assignment.tensor, *storage_.placement(assignment.variable));
 }

@@ -33,6 +33,8 @@ class SectionPlanner {
   // For the emitter.
   SectionBuilder& builder() { return builder_; }
   program::BufferId relayout(program::BufferId from, const Placement& to);
+  /// The placement on the stage of the node that is being planned.
+  Placement here(Placement placement) const;
 
  private:
   /// A tensor as one buffer holds it. A tensor may have several, under different placements.
@@ -43,6 +45,7 @@ class SectionPlanner {
   };
 
   void find_needed();
+  void find_stages();
   void load_inputs();
   /// A gradient that is to be reduced, with the buffer that has it so far.
   struct Gradient {
@@ -56,6 +59,7 @@ class SectionPlanner {
   void reduce_assigned();
   std::int64_t bucket_bytes() const;
   std::vector<std::size_t> last_writes() const;
+  int stage_of(program::BufferId buffer) const;
   void plan_node(const Node& node);
   void settle(int tensor);
   std::vector<std::vector<double>> resting_bytes(const Node& node) const;
@@ -63,7 +67,8 @@ class SectionPlanner {
   bool is_partial_sum(int tensor, int m) const;
   bool passes(const Node& node, const std::vector<State>& states, int m) const;
   void release_gathered(int tensor);
-  Placement wanted(int tensor) const;
+  Placement wanted(int tensor, int stage) const;
+  bool holds(const Placement& version, const Placement& wanted) const;
 
   const Version& cheapest_version(int tensor, const Placement& placement) const;
   program::BufferId version_in(int tensor, const Placement& placement);
@@ -83,6 +88,7 @@ class SectionPlanner {
   SectionBuilder builder_;
   std::vector<bool> needed_;                         // by node
   std::vector<bool> used_;                           // by tensor
+  std::vector<int> stages_;                          // by node: where it runs; -1: everywhere
   std::vector<std::vector<Version>> versions_;       // by tensor
   std::vector<std::vector<int>> readers_;            // by tensor: needed nodes
   std::vector<int> assigned_to_;                     // by tensor: variable, or -1

@@ -23,6 +23,15 @@ class Storage {
   const PlanOptions& options() const { return options_; }
   const Variable& variable(int index) const { return variables_[index]; }
 
+  /// The mesh dim over which logical devices are put; -1: there is none, or it has size 1.
+  int stage_dim() const { return stage_; }
+  /// Number of stages; 1 if there is no mesh dim for them.
+  int stages() const;
+  /// The stage of a logical device; -1: all of them.
+  int stage_of(int device) const;
+  /// The placement at a stage, -1: on all of them.
+  Placement at_stage(Placement placement, int stage) const;
+
   /// The rules' placement; mesh dims of size 1 count as replicated.
   Placement ruled(const std::string& name, const Shape& shape) const;
   /// The rules' placement with one more cut over the store mesh dim, if it has two dims: for
@@ -59,6 +68,7 @@ class Storage {
 
   const VariableSet& variables_;
   const PlanOptions& options_;
+  int stage_ = -1;
   int shard_ = -1;
   int store_ = -1;
   std::vector<std::optional<Placement>> placements_;
@@ -66,7 +76,8 @@ class Storage {
   std::vector<int> together_;
 };
 
-/// Order of gradients in memory: those put together first, the others by the mesh dims on which
+/// Order of gradients in memory: those put together first, the others stage by stage, those on all
+/// stages first; by the mesh dims on which
 /// they are partial, those that are reduced whole before those that are scattered, then as
 /// declared.
 std::vector<int> gradient_order(const VariableSet& variables, const Storage& storage);

@@ -28,7 +28,9 @@ class DimChooser {
       ruled_inputs_.push_back(ruled_dim(spec.shape, mesh[m].name, layout));
     for (const auto& spec : choice.output_specs)
       ruled_outputs_.push_back(ruled_dim(spec.shape, mesh[m].name, layout));
-    for (const auto& versions : choice.inputs) current_.push_back(versions.back()[m]);
+    // What is at one stage is as good as a partial sum to which the other stages add nothing.
+    for (const auto& versions : choice.inputs)
+      current_.push_back(versions.back()[m].is_at() ? State::partial_sum() : versions.back()[m]);
     for (const auto& placement : choice.wanted) wanted_.push_back(placement[m]);
   }
 
@@ -124,6 +126,11 @@ Chosen choose_strategy(const Choice& choice, const MeshShape& mesh, const Layout
   chosen.outputs.assign(choice.output_specs.size(), Placement(mesh.rank()));
   for (int m = 0; m < mesh.rank(); ++m) {
     if (mesh[m].size == 1) continue;
+    if (choice.wanted[0][m].is_at()) {  // one stage runs it: nothing to choose
+      for (auto& placement : chosen.inputs) placement[m] = choice.wanted[0][m];
+      for (auto& placement : chosen.outputs) placement[m] = choice.wanted[0][m];
+      continue;
+    }
     const Strategy strategy = DimChooser(choice, mesh, layout, m).run();
     for (std::size_t i = 0; i < strategy.inputs.size(); ++i)
       chosen.inputs[i][m] = strategy.inputs[i];

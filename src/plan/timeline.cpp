@@ -37,6 +37,7 @@ std::string kind_of(const program::Step& step) {
   if (const auto* relayout = std::get_if<program::RelayoutStep>(&step))
     return program::name_of(relayout->kind);
   if (std::holds_alternative<program::FinishStep>(step)) return "finish";
+  if (std::holds_alternative<program::TransferStep>(step)) return "transfer";
   return std::holds_alternative<program::ExchangeStep>(step) ? "exchange" : "local";
 }
 

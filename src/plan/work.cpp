@@ -211,6 +211,11 @@ Transfer transfer_of(const Section& section, const program::Step& step, const Me
                 meter.bytes(ring->inputs),
                 1};
   }
+  if (const auto* message = std::get_if<program::TransferStep>(&step))
+    transfer = {program::CollectiveKind::neighbour_exchange,
+                {message->mesh_dim},
+                meter.bytes({message->input}),
+                1};
   if (mesh.group_size(transfer.mesh_dims) == 1) transfer.count = 0;
   return transfer;
 }

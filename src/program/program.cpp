@@ -36,6 +36,7 @@ void add_step(Hasher& hasher, const Step& step) {
     hasher.add(kernel->kernel);
     hasher.add(kernel->attributes.hash());
     hasher.add(static_cast<std::uint64_t>(kernel->workspace_offset));
+    hasher.add(static_cast<std::uint64_t>(kernel->micro));
   } else if (const auto* reduce = std::get_if<AllReduceStep>(&step)) {
     hasher.add(static_cast<std::uint64_t>(reduce->op));
     hasher.add_all(reduce->mesh_dims);
@@ -44,7 +45,7 @@ void add_step(Hasher& hasher, const Step& step) {
     hasher.add(static_cast<std::uint64_t>(relayout->mesh_dim));
   } else if (const auto* local = std::get_if<LocalStep>(&step)) {
     hasher.add(static_cast<std::uint64_t>(local->kind));
-    hasher.add(static_cast<std::uint64_t>(local->mesh_dim));
+    hasher.add_all(std::vector<int>{local->mesh_dim, local->origin});
   } else if (const auto* exchange = std::get_if<ExchangeStep>(&step)) {
     hasher.add(static_cast<std::uint64_t>(exchange->mode));
     hasher.add(static_cast<std::uint64_t>(exchange->dim));
@@ -57,6 +58,8 @@ void add_step(Hasher& hasher, const Step& step) {
     hasher.add(static_cast<std::uint64_t>(ring->mesh_dim));
   } else if (const auto* finish = std::get_if<FinishStep>(&step)) {
     hasher.add(static_cast<std::uint64_t>(finish->flight));
+  } else if (const auto* transfer = std::get_if<TransferStep>(&step)) {
+    hasher.add_all(std::vector<int>{transfer->mesh_dim, transfer->from, transfer->to});
   }
   hasher.add(static_cast<std::uint64_t>(started_by(step)));
 }
@@ -121,6 +124,15 @@ std::vector<std::int64_t> largest_tile(const Buffer& buffer, const MeshShape& me
   return tessera::largest_tile(buffer.spec.shape, buffer.placement, buffer.windows, mesh);
 }
 
+std::vector<int> mesh_dims_of(const Step& step) {
+  if (const auto* reduce = std::get_if<AllReduceStep>(&step)) return reduce->mesh_dims;
+  if (const auto* relayout = std::get_if<RelayoutStep>(&step)) return {relayout->mesh_dim};
+  if (const auto* exchange = std::get_if<ExchangeStep>(&step)) return exchange->mesh_dims;
+  if (const auto* ring = std::get_if<RingStep>(&step)) return {ring->mesh_dim};
+  if (const auto* transfer = std::get_if<TransferStep>(&step)) return {transfer->mesh_dim};
+  return {};
+}
+
 std::vector<BufferId> reads_of(const Step& step) {
   std::vector<BufferId> reads;
   if (const auto* kernel = std::get_if<KernelStep>(&step)) {
@@ -137,6 +149,8 @@ std::vector<BufferId> reads_of(const Step& step) {
     reads = ring->inputs;
   } else if (const auto* finish = std::get_if<FinishStep>(&step)) {
     reads = finish->reads;
+  } else if (const auto* transfer = std::get_if<TransferStep>(&step)) {
+    reads = {transfer->input};
   }
   return reads;
 }
@@ -164,6 +178,8 @@ std::vector<BufferId> writes_of(const Step& step) {
     writes.insert(writes.end(), {ring->send, ring->receive});
   } else if (const auto* finish = std::get_if<FinishStep>(&step)) {
     writes = finish->writes;
+  } else if (const auto* transfer = std::get_if<TransferStep>(&step)) {
+    writes = {transfer->output};
   }
   return writes;
 }
@@ -192,6 +208,27 @@ FinishStep finish_of(const Step& start) {
   }
   TESSERA_CHECK(finish.flight >= 0, finish.label, " starts no flight");
   return finish;
+}
+
+int stage_of(const Placement& placement) {
+  for (int m = 0; m < placement.mesh_rank(); ++m)
+    if (placement[m].is_at()) return placement[m].dim;
+  return -1;
+}
+
+Stages stages_of(const Section& section, const Step& step) {
+  if (const auto* transfer = std::get_if<TransferStep>(&step))
+    return {transfer->from, transfer->to};
+  // What becomes a partial sum is zero on the other stages.
+  if (const auto* local = std::get_if<LocalStep>(&step))
+    if (local->kind == LocalStep::Kind::keep_at_origin)
+      return {stage_of(section.buffers[static_cast<std::size_t>(local->output)].placement)};
+  for (const auto& ids : {reads_of(step), writes_of(step)})
+    for (BufferId id : ids) {
+      const int stage = stage_of(section.buffers[static_cast<std::size_t>(id)].placement);
+      if (stage >= 0) return {stage};
+    }
+  return {};
 }
 
 bool Program::has_section(const std::string& name) const {

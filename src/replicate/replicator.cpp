@@ -53,6 +53,7 @@ class FunctionModel final : public ReplicatedModel {
     for (const auto& step : steps_) phases.push_back(step.phase);
     return phases;
   }
+  std::int64_t logical_devices() const override { return options_.logical_devices; }
   void finish(Graph& graph) override {
     if (options_.finish) options_.finish(graph);
   }

@@ -95,6 +95,9 @@ Task::Task(Model& model, const optim::OptimConfig& optim, const TaskConfig& conf
   model_.validate();
   optim_.validate();
   check(model_, config_);
+  check_user(model_.logical_devices() >= 1, "the model has ", model_.logical_devices(),
+             " logical devices; there must be at least 1");
+  variables_.set_logical_devices(model_.logical_devices());
   if (config_.decode.length == 0) config_.decode.length = config_.length;
   if (config_.decode.source_length == 0) config_.decode.source_length = config_.length;
   add_phases();
@@ -163,6 +166,7 @@ void Task::build_micro(const PhaseUpdate& update, const std::string& part) {
   Graph& graph =
       *graphs_.emplace_back(std::make_unique<Graph>(update.phase.section(part), variables_));
   graph.set_recompute(config_.recompute);
+  if (part == "micro_next") graph.follow(update.phase.section("micro"), config_.micro_batches - 1);
   Batch batch = make_batch(graph, data_inputs(model_, config_), config_, Mode::train);
   batch.rows = config_.shares().rows();
   batch.total_rows = batch.rows * config_.micro_batches;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/runtime/executor.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -56,9 +57,10 @@ double element_as_double(const void* data, std::size_t i, DType dtype) {
 }
 
 const Buffer& named_buffer(const Section& section, const std::vector<program::NamedBuffer>& list,
-                           const std::string& name, const char* what) {
+                           const std::string& name, const char* what, int micro = 0) {
   for (const auto& named : list)
-    if (named.name == name) return section.buffers[static_cast<std::size_t>(named.buffer)];
+    if (named.name == name && named.micro == micro)
+      return section.buffers[static_cast<std::size_t>(named.buffer)];
   throw Error(concat("section '", section.name, "' has no ", what, " '", name, "'"));
 }
 
@@ -74,6 +76,7 @@ struct Executor::Impl {
   Places places;
   std::map<std::string, std::vector<PreparedStep>> sections;
   Flights flights;
+  std::map<std::string, std::vector<std::vector<bool>>> taking_part;  // by step and local rank
 
   Impl(const program::Program& p, comm::Collectives& c, const device::Exec& e, ExecutorOptions o)
       : program(p), collectives(c), exec(e), options(o) {
@@ -93,6 +96,12 @@ struct Executor::Impl {
         steps.push_back(section.repeat_of(static_cast<int>(i)) != nullptr
                             ? PreparedStep()
                             : prepare(section, section.steps[i], places));
+      for (const auto& step : section.steps) {
+        taking_part[section.name].push_back(places.taking_part(section, step));
+        const auto dims = program::mesh_dims_of(step);
+        if (!dims.empty() && !program::stages_of(section, step).is_all())
+          collectives.open_groups(dims);
+      }
     }
   }
 
@@ -152,7 +161,8 @@ struct Executor::Impl {
   }
 
   void run_step(const program::Step& step, const PreparedStep& prepared,
-                const kernels::Feeds& feeds);
+                const std::vector<bool>& takes_part, const kernels::Feeds& feeds);
+  void book_absence(const program::Step& step) const;
   void run_all_reduce(const program::Step& step, const PreparedStep& prepared);
   void run_relayout(const program::Step& step, const PreparedStep& prepared);
   std::unique_ptr<comm::Flight> start_relayout(const program::RelayoutStep& step,
@@ -162,16 +172,31 @@ struct Executor::Impl {
   void poison_dead(const Section& section, int step) const {
     for (const auto& buffer : section.buffers)
       if (buffer.variable < 0 && buffer.last_step == step && buffer.bytes > 0)
-        for (char* arena : places.arenas)
-          poison(exec, arena + buffer.offset, static_cast<std::size_t>(buffer.bytes),
-                 buffer.spec.dtype);
+        for (std::size_t r = 0; r < ranks(); ++r)
+          if (places.are_on({program::stage_of(buffer.placement)}, r))
+            poison(exec, places.arenas[r] + buffer.offset, static_cast<std::size_t>(buffer.bytes),
+                   buffer.spec.dtype);
   }
 };
 
+/// A collective of other stages counts as a call here too, so that all ranks' books have the same
+/// rows.
+void Executor::Impl::book_absence(const program::Step& step) const {
+  using program::CollectiveKind;
+  const auto dims = program::mesh_dims_of(step);
+  if (dims.empty() || program.mesh.group_size(dims) == 1) return;
+  const std::vector<std::int64_t> none(ranks(), 0);
+  CollectiveKind kind = CollectiveKind::neighbour_exchange;
+  if (std::holds_alternative<program::AllReduceStep>(step)) kind = CollectiveKind::all_reduce;
+  if (const auto* relayout = std::get_if<program::RelayoutStep>(&step)) kind = relayout->kind;
+  collectives.ledger().count(kind, dims, none, none);
+}
+
 void Executor::Impl::run_step(const program::Step& step, const PreparedStep& prepared,
-                              const kernels::Feeds& feeds) {
+                              const std::vector<bool>& takes_part, const kernels::Feeds& feeds) {
   if (const auto* kernel = std::get_if<PreparedKernel>(&prepared)) {
     for (std::size_t r = 0; r < kernel->ranks.size(); ++r) {
+      if (!takes_part[r]) continue;
       const auto& rank = kernel->ranks[r];
       kernel->kernel(
           exec, {*kernel->attributes, rank.inputs.data(), static_cast<int>(rank.inputs.size()),
@@ -191,11 +216,20 @@ void Executor::Impl::run_step(const program::Step& step, const PreparedStep& pre
                                    ring->send, ring->send_counts, ring->receive,
                                    ring->receive_counts);
     for (const auto& copies : ring->unpack) run_copies(exec, copies);
+  } else if (const auto* transfer = std::get_if<PreparedTransfer>(&prepared)) {
+    if (!device::Exec::is_host()) exec.fence();
+    collectives.neighbour_exchange({std::get<program::TransferStep>(step).mesh_dim},
+                                   transfer->dtype, transfer->send, transfer->send_counts,
+                                   transfer->receive, transfer->receive_counts);
   } else if (const auto* exchange = std::get_if<PreparedExchange>(&prepared)) {
     run_exchange(std::get<program::ExchangeStep>(step), *exchange);
   } else {
-    for (const auto& rank : std::get<PreparedLocal>(prepared).ranks) {
-      if (rank.zero)
+    const auto& local = std::get<PreparedLocal>(prepared).ranks;
+    for (std::size_t r = 0; r < local.size(); ++r) {
+      const auto& rank = local[r];
+      if (!takes_part[r])
+        continue;
+      else if (rank.zero)
         kernels::set_zero(exec, rank.copy.to, rank.bytes);
       else
         run_copies(exec, {rank.copy});
@@ -351,9 +385,9 @@ Box Executor::input_box(const std::string& section, const std::string& input,
 }
 
 void Executor::set_input(const std::string& section, const std::string& input, int local_rank,
-                         const void* from) {
+                         const void* from, int micro) {
   const Section& found = impl_->program.section(section);
-  const Buffer& buffer = named_buffer(found, found.inputs, input, "input");
+  const Buffer& buffer = named_buffer(found, found.inputs, input, "input", micro);
   const kernels::Tile tile = impl_->places.tile(buffer, static_cast<std::size_t>(local_rank));
   device::copy_from_host(impl_->exec, tile.data, from,
                          static_cast<std::size_t>(tile.size()) * bytes_of(tile.dtype));
@@ -365,9 +399,18 @@ void Executor::run(const std::string& section, const kernels::Feeds& feeds) {
   impl_->collectives.ledger().set_section(section);
   impl_->set_feeds(plan, feeds);
   impl_->flights.begin_section(section, impl_->recorder);
+  const auto& taking_part = impl_->taking_part.at(section);
+  std::vector<kernels::Feeds> of_micro(static_cast<std::size_t>(plan.micro_batches), feeds);
+  for (std::size_t micro = 0; micro < of_micro.size(); ++micro)
+    of_micro[micro].micro += static_cast<std::int64_t>(micro);
   const auto run = [&](std::size_t i, const PreparedStep& step) {
+    const auto& part = taking_part[i];
+    if (std::find(part.begin(), part.end(), true) == part.end())
+      return impl_->book_absence(plan.steps[i]);
+    const auto* kernel = std::get_if<program::KernelStep>(&plan.steps[i]);
     if (impl_->recorder) impl_->recorder->begin(section, plan.steps[i]);
-    impl_->run_step(plan.steps[i], step, feeds);
+    impl_->run_step(plan.steps[i], step, part,
+                    of_micro[static_cast<std::size_t>(kernel ? kernel->micro : 0)]);
     if (impl_->options.synchronous) impl_->exec.fence();
     if (impl_->recorder) impl_->recorder->end(section, plan.steps[i]);
     impl_->flights.test();
@@ -390,10 +433,11 @@ void Executor::run(const std::string& section, const kernels::Feeds& feeds) {
 }
 
 std::vector<double> Executor::fetch(const std::string& section, const std::string& name,
-                                    int local_rank) const {
+                                    int local_rank, int micro) const {
   const Section& found = impl_->program.section(section);
-  const kernels::Tile tile = impl_->places.tile(named_buffer(found, found.fetches, name, "fetch"),
-                                                static_cast<std::size_t>(local_rank));
+  const kernels::Tile tile =
+      impl_->places.tile(named_buffer(found, found.fetches, name, "fetch", micro),
+                         static_cast<std::size_t>(local_rank));
   std::vector<char> host(static_cast<std::size_t>(tile.size()) * bytes_of(tile.dtype));
   device::copy_to_host(impl_->exec, host.data(), tile.data, host.size());
   std::vector<double> values;
@@ -402,15 +446,18 @@ std::vector<double> Executor::fetch(const std::string& section, const std::strin
   return values;
 }
 
-double Executor::fetch_share(const std::string& section, const std::string& name,
-                             int local_rank) const {
+double Executor::fetch_share(const std::string& section, const std::string& name, int local_rank,
+                             int micro) const {
   const Section& found = impl_->program.section(section);
-  const Buffer& buffer = named_buffer(found, found.fetches, name, "fetch");
+  const Buffer& buffer = named_buffer(found, found.fetches, name, "fetch", micro);
   TESSERA_CHECK(buffer.spec.shape.rank() == 0, "fetch '", name, "' is no scalar");
   const Coordinates& at = impl_->places.coordinates[static_cast<std::size_t>(local_rank)];
   for (int m : buffer.placement.replicated_mesh_dims())
     if (at[static_cast<std::size_t>(m)] != 0) return 0;
-  return fetch(section, name, local_rank)[0];
+  if (!impl_->places.are_on({program::stage_of(buffer.placement)},
+                            static_cast<std::size_t>(local_rank)))
+    return 0;
+  return fetch(section, name, local_rank, micro)[0];
 }
 
 }  // namespace tessera::runtime

@@ -75,9 +75,15 @@ struct Preparer {
     PreparedAllReduce prepared;
     prepared.dtype = buffer_of(section, step.buffers[0]).spec.dtype;
     const std::size_t element = bytes_of(prepared.dtype);
+    const auto takes_part = places.taking_part(section, step);
     for (std::size_t r = 0; r < ranks(); ++r) {
       auto& pack = prepared.pack.emplace_back();
       auto& unpack = prepared.unpack.emplace_back();
+      if (!takes_part[r]) {
+        prepared.data.push_back(places.arenas[r]);
+        prepared.counts.push_back(0);
+        continue;
+      }
       if (step.contiguous) {
         prepared.data.push_back(address(step.buffers[0], r));
         const Buffer& last = buffer_of(section, step.buffers.back());
@@ -163,6 +169,23 @@ struct Preparer {
     return prepared;
   }
 
+  PreparedStep operator()(const program::TransferStep& step) const {
+    PreparedTransfer prepared;
+    prepared.dtype = buffer_of(section, step.input).spec.dtype;
+    const auto ways = static_cast<std::size_t>((*places.mesh)[step.mesh_dim].size);
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      const int here = places.coordinates[r][static_cast<std::size_t>(step.mesh_dim)];
+      auto& sent = prepared.send_counts.emplace_back(ways, 0);
+      auto& received = prepared.receive_counts.emplace_back(ways, 0);
+      if (here == step.from) sent[static_cast<std::size_t>(step.to)] = tile(step.input, r).size();
+      if (here == step.to)
+        received[static_cast<std::size_t>(step.from)] = tile(step.output, r).size();
+      prepared.send.push_back(address(step.input, r));
+      prepared.receive.push_back(address(step.output, r));
+    }
+    return prepared;
+  }
+
   PreparedStep operator()(const program::LocalStep& step) const {
     PreparedLocal prepared;
     const std::size_t element = bytes_of(buffer_of(section, step.input).spec.dtype);
@@ -173,7 +196,7 @@ struct Preparer {
       rank.copy = copy_region(region, static_cast<const char*>(tile(step.input, r).data),
                               box(step.input, r), static_cast<char*>(output.data), region, element);
       rank.zero = step.kind == program::LocalStep::Kind::keep_at_origin &&
-                  places.coordinates[r][static_cast<std::size_t>(step.mesh_dim)] != 0;
+                  places.coordinates[r][static_cast<std::size_t>(step.mesh_dim)] != step.origin;
       rank.bytes = static_cast<std::size_t>(output.size()) * element;
     }
     return prepared;
@@ -202,6 +225,20 @@ kernels::Tile Places::tile(const Buffer& buffer, std::size_t rank, std::int64_t 
     tile.global[d] = buffer.spec.shape[d].size;
   }
   return tile;
+}
+
+bool Places::are_on(const program::Stages& stages, std::size_t rank) const {
+  if (stages.is_all()) return true;
+  const auto stage = mesh->find(kStageDim);
+  TESSERA_CHECK(stage.has_value(), "a step of one stage on a mesh without stages");
+  return stages.contain(coordinates[rank][static_cast<std::size_t>(*stage)]);
+}
+
+std::vector<bool> Places::taking_part(const Section& section, const program::Step& step) const {
+  const auto stages = program::stages_of(section, step);
+  std::vector<bool> part;
+  for (std::size_t r = 0; r < arenas.size(); ++r) part.push_back(are_on(stages, r));
+  return part;
 }
 
 PreparedStep prepare(const Section& section, const program::Step& step, const Places& places,

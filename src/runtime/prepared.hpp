@@ -40,6 +40,9 @@ struct PreparedRelayout {
 /// A move along a ring: what is sent to the rank before and received from the rank after.
 struct PreparedRing : PreparedRelayout {};
 
+/// A message from one stage to another.
+struct PreparedTransfer : PreparedRelayout {};
+
 struct PreparedLocal {
   struct Rank {
     BoxCopy copy;
@@ -64,8 +67,9 @@ struct PreparedExchange {
   std::vector<Rank> ranks;
 };
 
-using PreparedStep = std::variant<PreparedKernel, PreparedAllReduce, PreparedRelayout,
-                                  PreparedLocal, PreparedExchange, PreparedRing, PreparedFinish>;
+using PreparedStep =
+    std::variant<PreparedKernel, PreparedAllReduce, PreparedRelayout, PreparedLocal,
+                 PreparedExchange, PreparedRing, PreparedFinish, PreparedTransfer>;
 
 /// Where the local ranks' arenas are and which coordinates they have.
 struct Places {
@@ -75,6 +79,10 @@ struct Places {
 
   kernels::Tile tile(const program::Buffer& buffer, std::size_t rank,
                      std::int64_t iteration = 0) const;
+  /// True if a local rank is at one of these stages.
+  bool are_on(const program::Stages& stages, std::size_t rank) const;
+  /// Local ranks that take part in a step.
+  std::vector<bool> taking_part(const program::Section& section, const program::Step& step) const;
 };
 
 /// `iteration`: of the Repeat that the step is in.

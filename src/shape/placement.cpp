@@ -44,6 +44,8 @@ std::string Placement::to_string(const Shape& shape, const MeshShape& mesh) cons
       pieces.push_back(mesh[m].name + ": partial sum");
     else if (state.kind == State::Kind::partial_max)
       pieces.push_back(mesh[m].name + ": partial max");
+    else if (state.is_at())
+      pieces.push_back(mesh[m].name + ": at " + std::to_string(state.dim));
   }
   return pieces.empty() ? "replicated" : "{" + join(pieces, ", ") + "}";
 }

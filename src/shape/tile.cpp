@@ -34,6 +34,9 @@ Box tile_box(const Shape& shape, const Placement& placement, const MeshShape& me
       auto& interval = box[static_cast<std::size_t>(d)];
       interval = block(interval, mesh[m].size, at[static_cast<std::size_t>(m)]);
     }
+  for (int m = 0; m < placement.mesh_rank(); ++m)
+    if (placement[m].is_at() && placement[m].dim != at[static_cast<std::size_t>(m)])
+      for (auto& interval : box) interval = {};
   return box;
 }
 

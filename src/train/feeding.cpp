@@ -26,24 +26,25 @@ Fed take_batch(data::Loader& loader, std::optional<data::Batch>& batch) {
 }
 
 void set_inputs(const Session& session, const std::string& section,
-                const std::vector<data::TileData>& tiles) {
+                const std::vector<data::TileData>& tiles, int micro) {
   auto& executor = *session.executor;
-  const auto& inputs = session.compiled.program.section(section).inputs;
+  auto inputs = session.compiled.program.section(section).inputs;
+  std::erase_if(inputs, [&](const auto& input) { return input.micro != micro; });
   for (int r = 0; r < executor.local_ranks(); ++r) {
     const auto& tile = tiles[static_cast<std::size_t>(r)];
     TESSERA_CHECK(tile.inputs.size() == inputs.size(), "section ", section, " has ", inputs.size(),
                   " inputs, the batch has ", tile.inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      executor.set_input(section, inputs[i].name, r, tile.inputs[i].data());
+      executor.set_input(section, inputs[i].name, r, tile.inputs[i].data(), micro);
   }
 }
 
-std::vector<double> metric_shares(const Session& session, const std::string& section) {
+std::vector<double> metric_shares(const Session& session, const std::string& section, int micro) {
   std::vector<double> shares;
   for (const auto& name : session.metrics(section)) {
     double share = 0;
     for (int r = 0; r < session.executor->local_ranks(); ++r)
-      share += session.executor->fetch_share(section, replicate::kMetricPrefix + name, r);
+      share += session.executor->fetch_share(section, replicate::kMetricPrefix + name, r, micro);
     shares.push_back(share);
   }
   return shares;

@@ -43,30 +43,36 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
   for (auto& result : results_) result.values.clear();
   const double inverse_weight = 1 / std::max(1.0, batch.weight);
   const bool has_last = session_.compiled.program.has_section(phase().section("micro_last"));
-  for (std::size_t micro = 0; micro < batch.tiles.size(); ++micro) {
+  // With stages one section runs all micro-batches, as a pipeline.
+  const int held = session_.compiled.program.section(this->micro()).micro_batches;
+  for (std::size_t micro = 0; micro < batch.tiles.size(); micro += static_cast<std::size_t>(held)) {
     const bool is_last = micro + 1 == batch.tiles.size() && has_last;
     const std::string section = phase().section(micro == 0 ? "micro"
                                                 : is_last  ? "micro_last"
                                                            : "micro_next");
-    set_inputs(session_, section, batch.tiles[micro]);
+    for (int i = 0; i < held; ++i)
+      set_inputs(session_, section, batch.tiles.at(micro + static_cast<std::size_t>(i)), i);
     kernels::Feeds fed = feeds(batch.share + static_cast<std::int64_t>(micro) * batch.shares);
     fed.values["inverse_weight"] = inverse_weight;
     executor.run(section, fed);
-    session_.feeder->ran(section, static_cast<std::int64_t>(micro));
-    for (int r = 0; r < executor.local_ranks(); ++r)
-      losses[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r);
-    add_results(section, 1 / static_cast<double>(batch.tiles.size()));
-    const auto metrics = metric_shares(session_, section);
-    for (std::size_t i = 0; i < metrics.size(); ++i) shares_[1 + i] += metrics[i] * inverse_weight;
+    for (int i = 0; i < held; ++i) {
+      session_.feeder->ran(section, static_cast<std::int64_t>(micro) + i);
+      for (int r = 0; r < executor.local_ranks(); ++r)
+        losses[static_cast<std::size_t>(r)] += executor.fetch_share(section, "loss", r, i);
+      add_results(section, i, 1 / static_cast<double>(batch.tiles.size()));
+      const auto metrics = metric_shares(session_, section, i);
+      for (std::size_t k = 0; k < metrics.size(); ++k)
+        shares_[1 + k] += metrics[k] * inverse_weight;
+    }
   }
   shares_[0] = std::accumulate(losses.begin(), losses.end(), 0.0);
   return losses;
 }
 
-void PhaseRunner::add_results(const std::string& section, double share) {
+void PhaseRunner::add_results(const std::string& section, int micro, double share) {
   for (auto& result : results_) {
     const auto values = session_.executor->fetch(
-        section, replicate::ReplicaContext::kResultPrefix + result.name, 0);
+        section, replicate::ReplicaContext::kResultPrefix + result.name, 0, micro);
     result.values.resize(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       result.values[i] += share * values[i];

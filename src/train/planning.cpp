@@ -75,7 +75,8 @@ class Evaluator {
       const auto program =
           plan::compile(made.variables(), graphs_of(made), plan_options(settings_, choice, made));
       std::vector<plan::SectionRuns> runs;
-      for (const auto& count : made.step_sections()) runs.push_back({count.section, count.runs});
+      for (const auto& count : made.step_sections())
+        if (program.has_section(count.section)) runs.push_back({count.section, count.runs});
       const plan::CostModel model(machine_, choice.mesh, settings_.plan.ranks_per_node);
       return plan::Evaluation{model.predict(program, runs), program.arena_bytes};
     } catch (const UserError&) {

@@ -143,9 +143,12 @@ data::TileData ReplayFeeder::tile_of(const env::ReplayRows& rows, std::int64_t f
 
 void ReplayFeeder::ran(const std::string& section, std::int64_t micro) {
   if (replay_.config().priority_exponent == 0) return;
-  if (!gives_priorities(session_.compiled.program.section(section))) return;
+  const auto& planned = session_.compiled.program.section(section);
+  if (!gives_priorities(planned)) return;
   constexpr double kLeast = 1e-6;
-  auto priorities = session_.executor->fetch(section, kPriority, 0);
+  const bool holds_all = planned.micro_batches > 1;
+  auto priorities =
+      session_.executor->fetch(section, kPriority, 0, holds_all ? static_cast<int>(micro) : 0);
   // A step that is not finite is stopped or skipped by the trainer.
   for (auto& priority : priorities)
     priority = std::isfinite(priority) ? std::max(priority, kLeast) : kLeast;

@@ -84,6 +84,7 @@ std::vector<double> Session::sum(const std::vector<double>& values) const {
 std::vector<data::LoadedInput> Session::inputs(const std::string& section) const {
   std::vector<data::LoadedInput> inputs;
   for (const auto& input : compiled.program.section(section).inputs) {
+    if (input.micro > 0) continue;  // as those of the first micro-batch
     inputs.push_back({input.name, {}});
     for (int r = 0; r < executor->local_ranks(); ++r)
       inputs.back().boxes.push_back(executor->input_box(section, input.name, r));
@@ -104,7 +105,8 @@ std::vector<std::string> metric_names(const program::Program& program, const std
   const std::string prefix = replicate::kMetricPrefix;
   std::vector<std::string> names;
   for (const auto& fetch : program.section(section).fetches)
-    if (fetch.name.starts_with(prefix)) names.push_back(fetch.name.substr(prefix.size()));
+    if (fetch.micro == 0 && fetch.name.starts_with(prefix))
+      names.push_back(fetch.name.substr(prefix.size()));
   return names;
 }
 
@@ -114,7 +116,7 @@ std::vector<Session::ResultName> Session::results(const std::string& section) co
   const auto& planned = compiled.program.section(section);
   std::vector<ResultName> names;
   for (const auto& fetch : planned.fetches) {
-    if (!fetch.name.starts_with(prefix)) continue;
+    if (fetch.micro > 0 || !fetch.name.starts_with(prefix)) continue;
     const auto& shape = planned.buffers[static_cast<std::size_t>(fetch.buffer)].spec.shape;
     names.push_back({fetch.name.substr(prefix.size()), shape.contains(ReplicaContext::kReplica)});
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -125,6 +126,75 @@ TEST_CASE("over MPI keys that pass in a ring or come from neighbours train as on
     CHECK(
         on_all_ranks(world().sum({static_cast<double>(bytes)})[0] == static_cast<double>(planned)));
     CHECK(planned > 0);
+  }
+}
+
+TEST_CASE("over MPI a pipeline of stages trains as on one rank, with the messages of the plan") {
+  if (world().size() == 1) return;
+  auto config = SmallTraining::config(11);
+  config.layers = config.stages = 4;
+  config.tied = true;
+  const auto meshes = world().size() == 2
+                          ? std::vector<Case>{{"stage:2", "", ""}}
+                          : std::vector<Case>{{"stage:4", "", ""},
+                                              {"stage:2,batch:2", "batch:batch", "batch"},
+                                              {"model:2,stage:2", "vocab:model,heads:model", ""}};
+  for (const int micro_batches : {1, 3}) {
+    const SmallTraining training(DType::f64, config, {}, micro_batches);
+    const auto alone = run_simulated(training, training.compile("", ""), kSteps);
+    for (const Case& c : meshes) {
+      INFO(c.mesh << " with " << micro_batches << " micro-batches");
+      const auto program = training.compile(c.mesh, c.rules, c.shard);
+      comm::MpiCollectivesOptions options;
+      options.reduce = comm::ReduceMode::ordered;
+      comm::MpiCollectives collectives(program.mesh, world(), options);
+      const auto curve = run_over_mpi(training, program, collectives, kSteps);
+      CHECK(on_all_ranks(worst_difference(curve, alone) < 1e-9));
+      const auto simulated = run_simulated(training, program, kSteps);
+      CHECK(on_all_ranks(std::memcmp(&curve[2 * kSteps - 1], &simulated[2 * kSteps - 1], 8) == 0));
+    }
+    for (const Case& c : meshes) {
+      INFO(c.mesh << " with " << micro_batches << " micro-batches");
+      const auto program = training.compile(c.mesh, c.rules, c.shard);
+      comm::MpiCollectives collectives(program.mesh, world());
+      runtime::Executor executor(program, collectives, shared_exec());
+      start_counting();
+      training.run(executor, 2);
+      const MpiCounts counts = stop_counting();
+      double bytes = 0, messages = 0;
+      for (const auto& [key, count] : counts) {
+        bytes += static_cast<double>(count.bytes);
+        if (key.first == "send") messages += static_cast<double>(count.calls);
+      }
+      double planned_bytes = 0, planned_messages = 0;
+      std::vector<program::CollectiveRow> planned;
+      for (const char* section : {"micro", "update"})
+        for (auto row : plan::collectives_of(program, program.section(section))) {
+          planned_bytes += 2 * static_cast<double>(row.bytes_all_ranks);
+          // Each rank of a stage has a tile to send.
+          if (row.op == program::CollectiveKind::neighbour_exchange)
+            planned_messages += 2 * static_cast<double>(row.count * world().size()) /
+                                static_cast<double>(program.mesh.group_size(row.mesh_dims));
+          row.count *= 2;
+          row.bytes *= 2;
+          row.bytes_all_ranks *= 2;
+          row.messages *= 2;
+          planned.push_back(row);
+        }
+      CHECK(on_all_ranks(world().sum({bytes})[0] == planned_bytes));
+      CHECK(on_all_ranks(world().sum({messages})[0] == planned_messages));
+      CHECK(planned_messages > 0);
+      const auto booked = comm::rows_over_ranks(collectives);
+      bool equal = booked.size() == planned.size();
+      for (const auto& row : planned)
+        equal = equal && std::any_of(booked.begin(), booked.end(), [&](const auto& other) {
+                  return other.section == row.section && other.op == row.op &&
+                         other.mesh_dims == row.mesh_dims && other.count == row.count &&
+                         other.bytes == row.bytes && other.bytes_all_ranks == row.bytes_all_ranks &&
+                         other.messages == row.messages;
+                });
+      CHECK(on_all_ranks(equal));
+    }
   }
 }
 

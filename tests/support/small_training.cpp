@@ -29,15 +29,17 @@ Values part_of(const Values& rows, std::int64_t part, std::int64_t parts) {
   return result;
 }
 
-void set_inputs(runtime::Executor& executor, const std::string& section, const Values& rows) {
+void set_inputs(runtime::Executor& executor, const std::string& section, const Values& rows,
+                int micro) {
   const auto& plan = executor.program().section(section);
   for (const auto& input : plan.inputs) {
+    if (input.micro != micro) continue;
     const auto& spec = plan.buffers[static_cast<std::size_t>(input.buffer)].spec;
     for (int rank = 0; rank < executor.local_ranks(); ++rank)
       executor.set_input(
           section, input.name, rank,
-          cut_tile(rows.at(input.name), spec, executor.input_box(section, input.name, rank))
-              .data());
+          cut_tile(rows.at(input.name), spec, executor.input_box(section, input.name, rank)).data(),
+          micro);
   }
 }
 
@@ -106,14 +108,17 @@ std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) c
                     {"lr", optim::learning_rate(task_->optim(), step)},
                     {"step", static_cast<double>(step)}};
     const auto& config = task_->config();
-    for (std::int64_t micro = 0; micro < config.micro_batches; ++micro) {
+    const int held = executor.program().section("micro").micro_batches;
+    for (std::int64_t micro = 0; micro < config.micro_batches; micro += held) {
       const bool is_last = config.last_apart && micro + 1 == config.micro_batches;
       const char* section = micro == 0 ? "micro" : is_last ? "micro_last" : "micro_next";
-      set_inputs(executor, section, part_of(rows, micro, config.micro_batches));
       feeds.micro = micro;
+      for (int i = 0; i < held; ++i)
+        set_inputs(executor, section, part_of(rows, micro + i, config.micro_batches), i);
       executor.run(section, feeds);
-      for (int rank = 0; rank < executor.local_ranks(); ++rank)
-        loss += executor.fetch_share(section, "loss", rank);
+      for (int i = 0; i < held; ++i)
+        for (int rank = 0; rank < executor.local_ranks(); ++rank)
+          loss += executor.fetch_share(section, "loss", rank, i);
     }
     feeds.micro = 0;
     executor.run("update", feeds);

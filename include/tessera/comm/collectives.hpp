@@ -42,6 +42,10 @@ class Collectives {
   /// The processes that share the work (one if simulated), for agree and texts.
   virtual const World& world() const = 0;
 
+  /// All ranks together, before collectives over these mesh dims in which only some of their groups
+  /// take part (those of one stage).
+  virtual void open_groups(const MeshDims& /*dims*/) {}
+
   /// In place. f32, f64, i32. counts[r] elements on local rank r, equal in a group. max and min of
   /// a NaN are NaN.
   virtual void all_reduce(const MeshDims& dims, ReduceOp op, DType dtype,

@@ -45,6 +45,7 @@ class MpiCollectives final : public Collectives {
   const std::vector<int>& local_ranks() const override;
   const World& world() const override;
 
+  void open_groups(const MeshDims& dims) override;
   void all_reduce(const MeshDims& dims, ReduceOp op, DType dtype, std::span<void* const> buffers,
                   std::span<const std::int64_t> counts) override;
   void reduce_scatter(const MeshDims& dims, DType dtype, std::span<const void* const> send,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -24,6 +25,7 @@ struct Node {
   int region = -1;           ///< index of the innermost Graph::Region around it, or -1
   int custom = -1;           ///< index of the CustomGradient that it belongs to, or -1
   int reversible = -1;       ///< index of the ReversibleBlock that it belongs to, or -1
+  int device = kEverywhere;  ///< logical device on which it runs
 };
 
 /// Gradients with respect to inputs, out of inputs, outputs and the outputs' gradients (empty where
@@ -57,6 +59,14 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   const std::string& section() const { return section_; }
+  /// Says that the section runs so many times after `first`, which works on a step's first
+  /// micro-batch as this one does on the others: where there are stages, both become one section.
+  void follow(std::string first, std::int64_t times) {
+    follows_ = std::move(first);
+    times_ = times;
+  }
+  const std::string& follows() const { return follows_; }
+  std::int64_t times() const { return times_; }
   VariableSet& variables() const { return *variables_; }
 
   /// Adds an operation; its outputs' specs come from infer. `name` is put under the open scopes and
@@ -112,6 +122,28 @@ class Graph {
     Interval outer_;
     Scope scope_;
   };
+  /// RAII: operations added and variables made while it lives are put on one logical device, a part
+  /// of the replica that is chosen by hand. What they read of other devices comes as a message, and
+  /// gradients take the same way back. An operation outside runs where the tensors are that it
+  /// reads; it may read scalars of several devices, which are combined over them, but of several
+  /// devices no tensor with dims (UserError). Logical devices are put over the mesh dim `stage` in
+  /// blocks, so without it the model is the same on one rank.
+  class Device {
+   public:
+    /// `index` kEverywhere: on all devices, what is read of some being brought to all.
+    /// UserError unless index < VariableSet::logical_devices().
+    Device(Graph& graph, std::int64_t index);
+    ~Device();
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+   private:
+    Graph& graph_;
+    int outer_;
+  };
+  /// The device of a tensor: of the operation that gives it, or of the variable.
+  int device_of(int tensor) const;
+
   /// RAII: the operations added while it lives are a part of the forward pass that may be computed
   /// again in the backward pass instead of being kept (activation checkpointing; Chen et al.,
   /// "Training Deep Nets with Sublinear Memory Cost", 2016). Whether it is, recompute() says. Draws
@@ -152,6 +184,10 @@ class Graph {
   const std::vector<CustomGradient>& custom_gradients() const { return customs_; }
   const std::vector<ReversibleBlock>& reversible_blocks() const { return reversibles_; }
 
+  /// Index of the first node of the (last) backward pass: nodes().size() if there is none.
+  std::size_t backward_begin() const { return std::min(backward_, nodes_.size()); }
+  void set_backward_begin() { backward_ = nodes_.size(); }
+
   const std::string& scope() const { return scope_; }
   /// `name` under the open scopes.
   std::string scoped(const std::string& name) const { return scope_ + name; }
@@ -184,13 +220,19 @@ class Graph {
 
  private:
   Tensor new_tensor(Info info);
+  int place(const Node& node) const;
 
   std::string section_;
+  std::string follows_;
+  std::int64_t times_ = 1;
   VariableSet* variables_;
   std::string scope_;
   Interval copy_;  // the part of scope_ that names a copy; empty: none is open
   std::vector<std::string> regions_;
   int region_ = -1;  // open now
+  static constexpr int kByInputs = -2;
+  int device_ = kByInputs;  // open now
+  std::size_t backward_ = static_cast<std::size_t>(-1);
   std::vector<std::string> recompute_;
   std::vector<CustomGradient> customs_;
   std::vector<ReversibleBlock> reversibles_;

@@ -25,6 +25,12 @@ struct Initializer {
   static Initializer uniform(double half_width) { return {Kind::uniform, 0, half_width}; }
 };
 
+/// In place of a logical device's index: on all of them.
+inline constexpr int kEverywhere = -1;
+
+/// "logical device 2", or "all logical devices".
+std::string device_text(int device);
+
 /// A tensor that outlives a section.
 struct Variable {
   enum class Kind : std::uint8_t {
@@ -46,6 +52,9 @@ struct Variable {
   std::string of;
   /// The name of which first values are drawn; "": its own. A copy begins equal to its weight.
   std::string drawn_as = {};
+  /// Logical device on which it lives; kEverywhere: on all. One that belongs to a weight (`of`)
+  /// lives with it, a scalar everywhere.
+  int device = kEverywhere;
 
   /// Part of a checkpoint.
   bool is_saved() const { return kind != Kind::gradient && kind != Kind::cache; }
@@ -65,12 +74,16 @@ class VariableSet {
   Variable& operator[](int index) { return variables_[static_cast<std::size_t>(index)]; }
   auto begin() const { return variables_.begin(); }
   auto end() const { return variables_.end(); }
+  /// Logical devices of the model (Graph::Device); 1: nothing is placed by hand.
+  std::int64_t logical_devices() const { return logical_devices_; }
+  void set_logical_devices(std::int64_t count) { logical_devices_ = count; }
   /// Elements of all weights: the number of parameters.
   std::int64_t parameters() const;
 
  private:
   std::deque<Variable> variables_;  // references stay valid while variables are declared
   std::map<std::string, int> index_;
+  std::int64_t logical_devices_ = 1;
 };
 
 }  // namespace tessera

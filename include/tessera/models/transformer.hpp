@@ -14,6 +14,7 @@ namespace tessera::models {
 /// The deck's [model] section of a Transformer.
 struct TransformerConfig {
   std::int64_t layers = 2;
+  std::int64_t stages = 1;  ///< logical devices, over which the layers are put in blocks
   std::int64_t d_model = 128;
   std::int64_t d_ff = 512;
   std::int64_t heads = 4;
@@ -45,7 +46,8 @@ struct TransformerConfig {
 ///
 /// Dims: batch, length, d_model, heads, group (queries of one key head, if kv_heads < heads), d_kv,
 /// d_ff, vocab, max_length (of the table of positions), buckets (of relative positions); with
-/// experts those of nn::moe.
+/// experts those of nn::moe. With stages the embedding is on the first logical device, the head on
+/// the last; a tied table lives on the first, and the last reads it there.
 class Transformer : public replicate::Model {
  public:
   Transformer() = default;
@@ -58,6 +60,7 @@ class Transformer : public replicate::Model {
   bool can_cache() const override { return true; }
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t max_length() const override { return config_.max_length; }
+  std::int64_t logical_devices() const override { return config_.stages; }
   const TransformerConfig& config() const { return config_; }
 
  private:
@@ -74,6 +77,7 @@ class Transformer : public replicate::Model {
   /// Next-token logits in the activations' dtype.
   Tensor project(Graph& graph, const replicate::Batch& batch, std::vector<Tensor>& losses) const;
   Tensor table(Graph& graph, DType dtype) const;
+  Tensor head(Graph& graph, Tensor x, const replicate::Batch& batch) const;
 
   TransformerConfig config_;
 };

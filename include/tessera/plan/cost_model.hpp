@@ -34,6 +34,8 @@ class CostModel {
  private:
   void predict(const program::Section& section, std::int64_t runs, Prediction& result) const;
   double members_on_node(const Transfer& transfer) const;
+  Prediction predict_stages(const program::Program& program, const std::vector<SectionRuns>& step,
+                            int stage_dim) const;
 
   const Machine& machine_;
   const MeshShape& mesh_;

@@ -31,6 +31,10 @@ struct Prediction {
   /// What of it computing waits for: all but what flights do over the network meanwhile.
   double exposed = 0;
   double host = 0;  ///< between sections
+  /// Where there are stages, the numbers above but `step` are those of the busiest one.
+  double waiting = 0;          ///< of the busiest stage, for others
+  double bubble = 0;           ///< part of all stages' time in which they wait for each other
+  std::vector<double> stages;  ///< seconds that each computes and communicates; none: no stages
   std::map<std::vector<int>, double> by_mesh_dims;
   std::map<std::string, double> by_kind;  ///< of local work
 };

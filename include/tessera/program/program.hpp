@@ -67,6 +67,7 @@ struct KernelStep {
   double flops = 0;  ///< on the rank with the largest tiles
   /// Pairs (input, output) that may share memory, see Emitter::KernelOptions.
   std::vector<std::pair<int, int>> in_place;
+  int micro = 0;  ///< micro-batch that it works on, of those that the section holds
 };
 
 /// all_reduce in place of one or more buffers, together in one call (a bucket).
@@ -105,11 +106,12 @@ struct FinishStep {
 };
 
 /// Change of placement on one mesh dim without communication: a rank keeps its block of a
-/// replicated tensor (slice), or a replicated tensor becomes a partial sum: kept at coordinate 0,
-/// zero elsewhere.
+/// replicated tensor (slice), or a tensor that is replicated, or at one coordinate, becomes a
+/// partial sum: kept at coordinate `origin`, zero elsewhere.
 struct LocalStep {
   enum class Kind : std::uint8_t { slice, keep_at_origin };
   std::string label;
+  int origin = 0;
   Kind kind = Kind::slice;
   int mesh_dim = 0;
   BufferId input = -1;
@@ -161,13 +163,27 @@ struct RingStep {
   BufferId receive = -1;
 };
 
+/// A tensor that is at one stage goes to another: one message from each rank of stage `from` to the
+/// rank of stage `to` with the same other coordinates. The input is at `from`, the output at `to`.
+struct TransferStep {
+  std::string label;
+  int mesh_dim = 0;
+  int from = 0;
+  int to = 0;
+  BufferId input = -1;
+  BufferId output = -1;
+};
+
 using Step = std::variant<KernelStep, AllReduceStep, RelayoutStep, LocalStep, ExchangeStep,
-                          RingStep, FinishStep>;
+                          RingStep, FinishStep, TransferStep>;
 
 /// The box of a buffer's tile, in an iteration of a Repeat, and the extents of its largest tile.
 Box tile_box(const Buffer& buffer, const MeshShape& mesh, const Coordinates& at,
              std::int64_t iteration = 0);
 std::vector<std::int64_t> largest_tile(const Buffer& buffer, const MeshShape& mesh);
+
+/// Mesh dims over which a step communicates; none: it is local.
+std::vector<int> mesh_dims_of(const Step& step);
 
 /// Buffers that a step reads and writes, in-place operands in both.
 std::vector<BufferId> reads_of(const Step& step);
@@ -193,6 +209,7 @@ struct CollectiveRow {
 struct NamedBuffer {
   std::string name;
   BufferId buffer;
+  int micro = 0;  ///< micro-batch that it belongs to, of those that the section holds
 };
 
 /// Steps [first, end) of a section that run `count` times, one iteration after the other.
@@ -202,19 +219,31 @@ struct Repeat {
   std::int64_t count = 1;
 };
 
+/// The stages that execute a step: all, one, or the two of a TransferStep. Each stage goes through
+/// the steps that concern it, in the one order in which the section has them; so a message is never
+/// waited for by one side only, whatever the order is.
+struct Stages {
+  int at = -1;  ///< -1: all
+  int to = -1;  ///< TransferStep: the one that receives
+  bool is_all() const { return at < 0; }
+  bool contain(int stage) const { return at < 0 || stage == at || stage == to; }
+};
+
 /// A straight list of steps that the driver runs as a whole, some of them repeatedly.
 struct Section {
   std::string name;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<Repeat> repeats;       ///< in order; none inside another
+  int backward_begin = 0;            ///< first step of the backward pass, while it is planned
+  int micro_batches = 1;             ///< that one run works on, each with inputs and fetches
   std::vector<NamedBuffer> inputs;   ///< tiles that the host gives
   std::vector<NamedBuffer> feeds;    ///< scalars that the host gives
   std::vector<NamedBuffer> fetches;  ///< results that the host reads
   std::int64_t arena_bytes = 0;      ///< of the section's own part, workspaces included
   std::int64_t workspace_bytes = 0;  ///< largest workspace of a kernel
   double flops = 0;                  ///< per run, on the rank with the largest tiles
-  double flops_all_ranks = 0;
+  double flops_all_ranks = 0;        ///< if all tiles were as large
 
   /// The Repeat that a step is in, or null.
   const Repeat* repeat_of(int step) const;
@@ -229,6 +258,11 @@ struct StoredVariable {
   std::int64_t bytes = 0;
   std::int64_t offset = 0;
 };
+
+/// Those of a step: where its operands are.
+Stages stages_of(const Section& section, const Step& step);
+/// Coordinate at which a placement is, on whichever mesh dim; -1: everywhere.
+int stage_of(const Placement& placement);
 
 struct Program {
   MeshShape mesh;

@@ -104,6 +104,9 @@ class Model {
   /// The updates of a step, in their order: one of all weights by default. Each trainable weight
   /// belongs to one phase. Called when the keys have been read.
   virtual std::vector<Phase> phases() const { return {Phase{}}; }
+  /// Devices that the model places operations on by hand (Graph::Device): its layers in blocks,
+  /// say. The mesh dim `stage` has at most as many ranks. Called when the keys have been read.
+  virtual std::int64_t logical_devices() const { return 1; }
   /// Adds assignments that end each step, behind all updates (nn::follow): section `finish`, which
   /// exists if there are any.
   virtual void finish(Graph& graph);

@@ -35,6 +35,11 @@ class ReplicaContext {
   /// i32 [replica]: 0 … R - 1. A tensor, never a number: one program serves all replicas.
   Tensor replica_id() const;
 
+  /// Puts what is added while the result lives on the k-th logical device of each replica
+  /// (TF-Replicator's logical_device; Graph::Device has the rules):
+  ///   { const auto device = context.logical_device(1);  h = nn::dense(h, …); }
+  Graph::Device logical_device(std::int64_t k) const { return {*graph_, k}; }
+
   bool is_per_replica(Tensor x) const;
   /// x [dims] as [replica, dims], the same on each; x itself if it differs already.
   Tensor per_replica(Tensor x) const;

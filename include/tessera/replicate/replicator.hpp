@@ -53,6 +53,8 @@ struct ReplicatorOptions {
   /// Registers deck keys of one's own with fields that outlive the model; may be empty.
   std::function<void(config::Schema&)> describe;
   InputMode input_mode = InputMode::per_replica;
+  /// Devices that a replica's step may name (ReplicaContext::logical_device).
+  std::int64_t logical_devices = 1;
   /// What ends each step, behind all updates (Model::finish); may be empty.
   std::function<void(Graph&)> finish;
 };

@@ -55,18 +55,21 @@ class Executor {
 
   /// The box of an input that a local rank must be given.
   Box input_box(const std::string& section, const std::string& input, int local_rank) const;
+  /// `micro`: which micro-batch, of those that the section holds.
   void set_input(const std::string& section, const std::string& input, int local_rank,
-                 const void* from);
+                 const void* from, int micro = 0);
 
   /// Runs one section on all local ranks.
   void run(const std::string& section, const kernels::Feeds& feeds);
 
   /// Elements of a fetched result's tile on a local rank, as doubles.
-  std::vector<double> fetch(const std::string& section, const std::string& name,
-                            int local_rank) const;
+  std::vector<double> fetch(const std::string& section, const std::string& name, int local_rank,
+                            int micro = 0) const;
   /// A fetched scalar's share of a local rank: its value, or 0 where another rank holds the same
-  /// value (coordinate > 0 on a mesh dim that replicates it). The sum over ranks is the result.
-  double fetch_share(const std::string& section, const std::string& name, int local_rank) const;
+  /// value (coordinate > 0 on a mesh dim that replicates it, another stage than the value's). The
+  /// sum over ranks is the result.
+  double fetch_share(const std::string& section, const std::string& name, int local_rank,
+                     int micro = 0) const;
 
  private:
   struct Impl;

@@ -12,9 +12,10 @@ namespace tessera {
 
 /// A tensor's state on one mesh dim.
 struct State {
-  enum class Kind : std::uint8_t { replicated, split, partial_sum, partial_max };
+  enum class Kind : std::uint8_t { replicated, split, partial_sum, partial_max, at };
   Kind kind = Kind::replicated;
-  /// Split: index of the tensor dim that is cut.
+  /// Split: index of the tensor dim that is cut. At: the coordinate whose ranks hold the tensor;
+  /// the others have an empty tile.
   int dim = -1;
   /// Split: the dim is cut after (inside) the cuts of other mesh dims; used for storage splits.
   bool inner = false;
@@ -23,12 +24,18 @@ struct State {
   static State split(int dim, bool inner = false) { return {Kind::split, dim, inner}; }
   static State partial_sum() { return {Kind::partial_sum, -1, false}; }
   static State partial_max() { return {Kind::partial_max, -1, false}; }
+  static State at(int coordinate) { return {Kind::at, coordinate, false}; }
 
   bool is_replicated() const { return kind == Kind::replicated; }
   bool is_split() const { return kind == Kind::split; }
+  bool is_at() const { return kind == Kind::at; }
   bool is_partial() const { return kind == Kind::partial_sum || kind == Kind::partial_max; }
   bool operator==(const State&) const = default;
 };
+
+/// The mesh dim over which a model's logical devices are put, as stages of a pipeline: the state of
+/// a tensor there is `at`, or replicated.
+inline constexpr const char* kStageDim = "stage";
 
 /// A tensor's state on each mesh dim, in the order of the mesh.
 class Placement {

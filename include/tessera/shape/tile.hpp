@@ -25,7 +25,8 @@ Interval block(std::int64_t n, std::int64_t parts, std::int64_t i);
 Interval block(const Interval& whole, std::int64_t parts, std::int64_t i);
 Interval intersect(const Interval& a, const Interval& b);
 
-/// The box of global indices that a rank holds: one interval for each tensor dim.
+/// The box of global indices that a rank holds: one interval for each tensor dim. (A scalar has no
+/// interval to be empty: who holds it on a mesh dim where it is `at`, its placement says.)
 using Box = std::vector<Interval>;
 Box whole_box(const Shape& shape);
 Box tile_box(const Shape& shape, const Placement& placement, const MeshShape& mesh,

@@ -16,11 +16,12 @@ data::LoaderConfig loader_config(const Session& session, std::int64_t epochs);
 Fed take_batch(data::Loader& loader, std::optional<data::Batch>& batch);
 
 /// Gives a section its inputs of one micro-batch on all local ranks; the loader was made for
-/// Session::inputs of this section.
+/// Session::inputs of this section. `micro`: which one, of those that the section holds.
 void set_inputs(const Session& session, const std::string& section,
-                const std::vector<data::TileData>& tiles);
+                const std::vector<data::TileData>& tiles, int micro = 0);
 
 /// This process's shares of a section's metrics after it ran, as Session::metrics lists them.
-std::vector<double> metric_shares(const Session& session, const std::string& section);
+std::vector<double> metric_shares(const Session& session, const std::string& section,
+                                  int micro = 0);
 
 }  // namespace tessera::train

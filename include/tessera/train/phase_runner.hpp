@@ -47,7 +47,7 @@ class PhaseRunner {
  private:
   kernels::Feeds feeds(std::int64_t micro) const;
   std::vector<double> run_micro_batches(const data::Batch& batch);
-  void add_results(const std::string& section, double share);
+  void add_results(const std::string& section, int micro, double share);
 
   Session& session_;
   replicate::PhaseUpdate update_;

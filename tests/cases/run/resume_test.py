@@ -43,6 +43,27 @@ def test_resume_on_other_meshes():
                        place.losses(folder), expected)
 
 
+def test_resume_on_other_stages():
+    settings = ["--model.stages=2", "--layout.rules=batch:batch", "--train.micro_batches=3",
+                "--train.resume=auto"]
+    one, two = ["--mesh.shape=batch:1,stage:1"], ["--mesh.shape=batch:1,stage:2"]
+    with runs.Place() as place:
+        place.run("train", "--run.dir=one", *settings, *one, ranks=1, expect=0)
+        half = ["--train.steps=6", "--optim.schedule_steps=12", "--run.trace=trace.json"]
+        place.run("train", "--run.dir=hops", *settings, *two, *half, ranks=2, expect=0)
+        place.run("train", "--run.dir=hops", *settings, *one, ranks=1, expect=0)
+        runs.check(runs.close(place.losses("hops"), place.losses("one"), 1e-9),
+                   place.losses("hops"), place.losses("one"))
+        # Each stage has a row in the trace, and shows when it waits for the other.
+        events = runs.json.loads((place.path / "trace.json").read_text())["traceEvents"]
+        for rank in range(2):
+            kinds = [e.get("cat") for e in events if e["tid"] == rank]
+            # 3 micro-batches in 6 steps: activations one way, their gradients the other.
+            runs.check(kinds.count("send") >= 18 and kinds.count("receive") >= 18, rank, kinds)
+        names = [e["args"]["name"] for e in events if e.get("name") == "thread_name"]
+        runs.check(sorted(names) == ["rank 0, stage 0", "rank 1, stage 1"], names)
+
+
 def test_killed_at_a_random_moment():
     with runs.Place() as place:
         settings = ["--train.steps=40", "--checkpoint.every=3", "--checkpoint.keep=2"]
