@@ -38,7 +38,7 @@ bool SectionPlanner::is_partial_sum(int tensor, int m) const {
 double SectionPlanner::resting_bytes(int tensor, int m, int steps) const {
   const auto& readers = readers_[static_cast<std::size_t>(tensor)];
   const int variable = assigned_to_[static_cast<std::size_t>(tensor)];
-  Placement partial = wanted(tensor);
+  Placement partial = wanted(tensor, -1);
   const State rules = partial[m];
   partial[m] = State::partial_sum();
   const double own = state_bytes(spec_of(tensor), partial, m, rules, storage_.mesh());
