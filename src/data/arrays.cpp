@@ -161,12 +161,13 @@ class Opener {
       const WeightedPath weighted = parse_weighted(entry);
       for (const std::string& path : expand_paths(weighted.path)) open_train(path, weighted.weight);
     }
-    for (const std::string& entry : config_.validation)
+    open_validation(config_.validation, [&](const std::string& entry) {
       for (const std::string& path : expand_paths(entry)) {
         const io::FileIndex index = io::read_index(path);
         auto rows = open(path, index, "validation");
         validation.push_back(rows ? *rows : need_train(path, index));
       }
+    });
   }
 
   std::vector<Rows> train, validation;

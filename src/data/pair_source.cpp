@@ -65,13 +65,14 @@ class Opener {
         }
       }
     }
-    for (const std::string& entry : config_.validation)
+    open_validation(config_.validation, [&](const std::string& entry) {
       for (const std::string& path : expand_paths(entry)) {
         const io::FileIndex index = open_file(path);
         PairsPtr held = part(path, index, "validation");
         if (!held) held = need(path, index, "train");
         streams_.validation.push_back(whole(held, 1, path));
       }
+    });
     return std::move(streams_);
   }
 

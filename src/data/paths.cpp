@@ -4,6 +4,7 @@
 #include <glob.h>
 
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "tessera/base/error.hpp"
@@ -44,6 +45,20 @@ WeightedPath parse_weighted(const std::string& entry) {
   WeightedPath parsed{trim(entry.substr(0, colon)), 0};
   if (!parse_number(text, parsed.weight)) return {entry, 1};
   return parsed;
+}
+
+void open_validation(const std::vector<std::string>& entries,
+                     const std::function<void(const std::string& entry)>& open) {
+  constexpr std::string_view kOther = "data.path: ";
+  for (const std::string& entry : entries) {
+    try {
+      open(entry);
+    } catch (const UserError& error) {
+      const std::string_view text = error.what();
+      if (!text.starts_with(kOther)) throw;
+      throw UserError(concat("data.validation: ", text.substr(kOther.size())));
+    }
+  }
 }
 
 }  // namespace tessera::data

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,10 @@ struct WeightedPath {
   double weight = 1;
 };
 WeightedPath parse_weighted(const std::string& entry);
+
+/// open(entry) for each entry of data.validation. What opens files speaks of data.path; here its
+/// messages name the key whose files they are.
+void open_validation(const std::vector<std::string>& entries,
+                     const std::function<void(const std::string& entry)>& open);
 
 }  // namespace tessera::data

@@ -48,8 +48,9 @@ TokenStreams open_text(const DataConfig& config, std::int64_t model_vocab) {
     const WeightedPath weighted = parse_weighted(entry);
     cut({text_files(weighted.path, vocab), weighted.weight}, fraction, streams);
   }
-  for (const std::string& entry : config.validation)
+  open_validation(config.validation, [&](const std::string& entry) {
     streams.validation.push_back({text_files(entry, vocab), 1});
+  });
   return streams;
 }
 
@@ -132,10 +133,10 @@ TokenStreams open_tokens(const DataConfig& config, std::int64_t model_vocab) {
           streams);
     }
   }
-  for (const std::string& entry : config.validation) {
+  open_validation(config.validation, [&](const std::string& entry) {
     TokenFile opened = files.open(entry);
     streams.validation.push_back({opened.validation ? opened.validation : opened.train, 1});
-  }
+  });
   return streams;
 }
 

@@ -180,6 +180,10 @@ TEST_CASE("What does not fit is refused with the names of file, dataset and inpu
                    w.inputs[0].spec.shape = Shape{{"height", 6}, {"width", 7}, {"channels", 2}};
                  }),
                  "has the dims [4, 5, 7, 2], but the model's input 'image'"));
+  DataConfig apart = config;
+  apart.validation = {scratch.path("none.h5")};
+  CHECK(contains(message_of<UserError>([&] { open_corpus(apart, pictures()); }),
+                 "data.validation: there is no file or folder"));
   Wanted few = pictures();
   few.inputs[1].limit = 3;
   const Corpus corpus = open_corpus(config, few);

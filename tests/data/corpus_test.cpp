@@ -67,6 +67,19 @@ TEST_CASE("Paths of a deck are relative to it; a number behind a colon is a weig
         "3 streams, 700 training and 15 validation tokens, vocabulary of 256");
 }
 
+TEST_CASE("What is wrong with a validation path is said of its key") {
+  const Scratch scratch;
+  scratch.write("a.txt", std::string(400, 'a'));
+  const auto refused = [&](const std::string& keys) {
+    const DataConfig config = configure(keys + "length = 10\n", scratch.path(""));
+    return message_of<UserError>([&] { open_corpus(config, wanted(config, 0)); });
+  };
+  CHECK(contains(refused("path = a.txt\nvalidation = none.txt\n"),
+                 "data.validation: there is no file or folder"));
+  CHECK(contains(refused("path = none.txt\nvalidation = a.txt\n"),
+                 "data.path: there is no file or folder"));
+}
+
 TEST_CASE("Without a validation path the end of each path is cut off") {
   const Scratch scratch;
   scratch.write("a.txt", "abcdefghijklmnopqrst");

@@ -218,6 +218,11 @@ TEST_CASE("Pairs files: both parts, what is missing is named") {
   CHECK(Ids(row.ids.at("source").begin(), row.ids.at("source").begin() + 5) == Ids{3, 1, 4, 1, 0});
   CHECK(Ids(row.ids.at("tokens").begin(), row.ids.at("tokens").begin() + 5) == Ids{0, 9, 0, 8, 0});
 
+  DataConfig apart = config_of({writer.write()});
+  apart.validation = {scratch.path("none.h5")};
+  CHECK(contains(message_of<UserError>([&] { open_corpus(apart, {}); }),
+                 "data.validation: there is no file or folder"));
+
   test::Writer bad(scratch.path("bad.h5"));
   bad.root().set("vocab", std::int64_t{300});
   bad.add<std::uint16_t>("/train/source", {1});
