@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/ops/strategies.hpp"
+#include "tessera/program/mean_share.hpp"
 #include "tessera/program/workspace.hpp"
 
 namespace tessera::ops {
@@ -16,6 +17,13 @@ using program::BufferId;
 struct Keys {
   BufferId k = -1, v = -1, segments = -1;
   BufferId dk = -1, dv = -1;
+};
+
+/// Multiply-adds of a product, twice, on the rank that has most to do, and the share of it that
+/// ranks have on average.
+struct Work {
+  double product_flops = 0;
+  double mean_share = 1;
 };
 
 class Lowering {
@@ -38,7 +46,7 @@ class Lowering {
   void run() {
     const auto cuts = emitter_.buffer(own_.k).placement.mesh_dims_splitting(1);
     if (cuts.empty()) {
-      compute(own_, false);
+      compute(own_, false, whole_work());
     } else if (attributes_.integer("window") > 0) {
       run_window();
     } else {
@@ -53,8 +61,8 @@ class Lowering {
   /// Sums that go on from one part of the keys to the next are kept in this type.
   DType wide() const { return statistics_dtype(dtype()); }
 
-  /// One kernel on some keys.
-  void compute(const Keys& keys, bool accumulate) {
+  /// One kernel on some keys, which is so much work.
+  void compute(const Keys& keys, bool accumulate, const Work& work) {
     std::vector<BufferId> inputs, outputs{result_};
     if (backward()) inputs.push_back(emitter_.input(0));
     inputs.insert(inputs.end(), {emitter_.input(first_), keys.k, keys.v});
@@ -69,11 +77,12 @@ class Lowering {
     if (bias_ >= 0) inputs.push_back(bias_);
     Attributes attributes = attributes_;
     attributes.set("accumulate", static_cast<std::int64_t>(accumulate));
+    if (work.mean_share < 1) attributes.set(program::kMeanShare, work.mean_share);
     emitter_.kernel(backward() ? "attention_backward" : "attention_forward", std::move(attributes),
-                    std::move(inputs), std::move(outputs), options(keys));
+                    std::move(inputs), std::move(outputs), options(keys, work));
   }
 
-  program::Emitter::KernelOptions options(const Keys& keys) const {
+  program::Emitter::KernelOptions options(const Keys& keys, const Work& work) const {
     const Shape q = emitter_.local_shape(emitter_.input(first_));
     const Shape k = emitter_.local_shape(keys.k);
     program::AttentionSize size{.batch = q[0].size,
@@ -89,8 +98,36 @@ class Lowering {
     program::Emitter::KernelOptions options;
     options.workspace_bytes = backward() ? program::attention_backward_workspace(dtype(), size)
                                          : program::attention_forward_workspace(dtype(), size);
-    options.flops = (backward() ? 5 : 2) * attention_product_flops(q, k, attributes_);
+    options.flops = (backward() ? 5 : 2) * work.product_flops;
     return options;
+  }
+
+  Shape local(int input) const { return emitter_.local_shape(emitter_.input(input)); }
+  bool is_causal() const { return has(attributes_, "causal"); }
+
+  /// Whole keys. If the queries are cut, a causal mask leaves the last of them most to do.
+  Work whole_work() const {
+    const Shape q = local(first_), k = local(first_ + 1);
+    const auto cuts = emitter_.buffer(emitter_.input(first_)).placement.mesh_dims_splitting(1);
+    const double mean = attention_product_flops(q, k, attributes_);
+    if (cuts.empty() || !is_causal() || attributes_.integer("window") > 0) return {mean, 1};
+    const auto queries =
+        static_cast<double>(emitter_.buffer(emitter_.input(first_)).spec.shape[1].size);
+    const auto own = static_cast<double>(q[1].size), keys = static_cast<double>(k[1].size);
+    // Of the keys the last queries see all but half of those at their own places.
+    const double most =
+        2 * static_cast<double>(q.size()) * std::max(0.0, keys - 0.5 * own * keys / queries);
+    return most > 0 ? Work{most, mean / most} : Work{mean, 1};
+  }
+  /// Keys from [first, last] places further on, on the ring. A causal mask hides the keys of the
+  /// ranks behind: the last rank sees all that pass, the first none.
+  Work ring_work(std::int64_t ways, std::int64_t first, std::int64_t last) const {
+    const Shape q = local(first_), k = local(first_ + 1);
+    const double all = 2 * static_cast<double>(q.size()) * static_cast<double>(k[1].size);
+    if (!is_causal()) return {all, 1};
+    if (last == 0) return {0.5 * all, 1};
+    const double places = 0.5 * static_cast<double>(first + last);
+    return {all, places / static_cast<double>(ways)};
   }
 
   /// The neighbours' keys that this rank's queries see, and back what their gradients are here.
@@ -110,7 +147,8 @@ class Lowering {
       seen.dk = emitter_.windowed(own_.dk, windows(own_.dk));
       seen.dv = emitter_.windowed(own_.dv, windows(own_.dv));
     }
-    compute(seen, false);
+    compute(seen, false,
+            {attention_product_flops(local(first_), emitter_.local_shape(seen.k), attributes_), 1});
     if (!backward()) return;
     emitter_.accumulate(seen.dk, own_.dk);
     emitter_.accumulate(seen.dv, own_.dv);
@@ -134,16 +172,16 @@ class Lowering {
       travelling.dk = wide_like("dk", own_.dk), travelling.dv = wide_like("dv", own_.dv);
       at_home.dk = travelling.dk, at_home.dv = travelling.dv;
     }
-    compute(at_home, false);
+    compute(at_home, false, ring_work(ways, 0, 0));
     travelling.k = like("k", own_.k), travelling.v = like("v", own_.v);
     if (own_.segments >= 0) travelling.segments = like("segments", own_.segments);
     const Keys first = after(travelling, mesh_dim, 1), second = after(travelling, mesh_dim, 2);
     move(mesh_dim, at_home, first);
-    compute(first, true);
+    compute(first, true, ring_work(ways, 1, 1));
     // In iteration i the keys come from i + 1 places further on to i + 2.
     emitter_.repeat(ways - 2, [&] {
       move(mesh_dim, first, second);
-      compute(second, true);
+      compute(second, true, ring_work(ways, 2, ways - 1));
     });
     if (backward()) bring_home(mesh_dim, after(travelling, mesh_dim, ways - 1), travelling);
     if (result_ != result) emitter_.copy(result_, result);

@@ -7,6 +7,7 @@
 
 #include "pointwise_program.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/program/mean_share.hpp"
 
 namespace tessera::plan {
 namespace {
@@ -283,19 +284,22 @@ void bind_stores(Draft& draft, const Storage& storage) {
 void plan_memory(Section& section, const MeshShape& mesh, int stages) {
   find_in_place(section);
   MemoryPlanner(section).run();
-  std::vector<double> flops(static_cast<std::size_t>(stages));
+  std::vector<double> flops(static_cast<std::size_t>(stages)), mean = flops;
   for (std::size_t i = 0; i < section.steps.size(); ++i) {
     const auto* kernel = std::get_if<KernelStep>(&section.steps[i]);
     if (!kernel) continue;
     const auto by = program::stages_of(section, section.steps[i]);
+    const double most = kernel->flops * static_cast<double>(section.times(static_cast<int>(i)));
     for (int s = 0; s < stages; ++s)
-      if (by.contain(s))
-        flops[static_cast<std::size_t>(s)] +=
-            kernel->flops * static_cast<double>(section.times(static_cast<int>(i)));
+      if (by.contain(s)) {
+        flops[static_cast<std::size_t>(s)] += most;
+        mean[static_cast<std::size_t>(s)] +=
+            most * kernel->attributes.real_or(program::kMeanShare, 1.0);
+      }
   }
   section.flops = *std::max_element(flops.begin(), flops.end());
   section.flops_all_ranks =
-      std::accumulate(flops.begin(), flops.end(), 0.0) * static_cast<double>(mesh.size() / stages);
+      std::accumulate(mean.begin(), mean.end(), 0.0) * static_cast<double>(mesh.size() / stages);
 }
 
 }  // namespace tessera::plan

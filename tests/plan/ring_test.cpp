@@ -68,6 +68,36 @@ TEST_CASE("a ring's program is as long on many ranks as on few, and its memory f
   CHECK(few.hash() != many.hash());
 }
 
+TEST_CASE("a causal mask leaves the last rank most to do, and all ranks together what one has") {
+  constexpr double kProducts = 7;  // two forward, five backward
+  const double one_product = 2.0 * kBatch * kHeads * kDepth * kLength;  // of all queries with a key
+  for (const std::int64_t ranks : {2, 8, 512}) {
+    for (const char* keys : {"gather", "ring"}) {
+      INFO(keys << " on " << ranks);
+      const Attention causal({.keys = keys}), full({.causal = false, .keys = keys});
+      const auto attention_flops = [&](const Attention& attention, double* all) {
+        const auto program = attention.on(ranks);
+        const auto& section = program.sections[0];
+        double flops = 0, others = 0;
+        for (std::size_t i = 0; i < section.steps.size(); ++i)
+          if (const auto* kernel = std::get_if<program::KernelStep>(&section.steps[i]))
+            (kernel->kernel.starts_with("attention") ? flops : others) +=
+                kernel->flops * static_cast<double>(section.times(static_cast<int>(i)));
+        *all = section.flops_all_ranks - others * static_cast<double>(ranks);
+        return flops;
+      };
+      double all = 0;
+      // Per rank, in keys that a query of it sees on average.
+      const auto share = one_product / static_cast<double>(ranks) * kProducts;
+      const double tile = static_cast<double>(kLength) / static_cast<double>(ranks);
+      CHECK(attention_flops(causal, &all) == Approx(share * (kLength - 0.5 * tile)));
+      CHECK(all == Approx(kProducts * one_product * 0.5 * kLength));
+      CHECK(attention_flops(full, &all) == Approx(share * kLength));
+      CHECK(all == Approx(kProducts * one_product * kLength));
+    }
+  }
+}
+
 TEST_CASE("automatic: few ranks gather keys, many pass them in a ring, a window asks neighbours") {
   const Attention automatic({}), window({.window = 100});
   CHECK(exchanges(automatic.on(4)).count == 0);
