@@ -198,7 +198,9 @@ Tensor Seq2Seq::encoder(Graph& graph, const replicate::Batch& batch) const {
   Tensor x = embed(graph, side, batch);
   const Graph::Scope scope(graph, "encoder");
   for (std::int64_t layer = 0; layer < config_.depth_of_encoder(); ++layer) {
-    const Graph::Scope block(graph, "layer_" + std::to_string(layer));
+    const std::string name = "layer_" + std::to_string(layer);
+    const Graph::Region region(graph, name);
+    const Graph::Scope block(graph, name);
     x = attend(x, {}, side, "self_attention", batch);
     x = feed_forward(x, side, batch);
   }
@@ -211,7 +213,9 @@ Tensor Seq2Seq::decoder(Graph& graph, const Read& memory, const replicate::Batch
   {
     const Graph::Scope scope(graph, "decoder");
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
-      const Graph::Scope block(graph, "layer_" + std::to_string(layer));
+      const std::string name = "layer_" + std::to_string(layer);
+      const Graph::Region region(graph, name);
+      const Graph::Scope block(graph, name);
       x = attend(x, {}, target, "self_attention", batch);
       x = attend(x, memory, target, "cross_attention", batch);
       x = feed_forward(x, target, batch);

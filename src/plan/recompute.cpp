@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace tessera::plan {
 namespace {
@@ -47,19 +48,72 @@ std::vector<RegionCost> region_costs(const Graph& graph, const program::Section&
       if (kept) costs[static_cast<std::size_t>(region)].bytes += static_cast<double>(buffer.bytes);
     }
   }
-  std::stable_sort(costs.begin(), costs.end(), [](const RegionCost& a, const RegionCost& b) {
-    return a.seconds * b.bytes < b.seconds * a.bytes;
-  });
-  return costs;
+  // Patterns tell regions by their names: those of one name are computed again together.
+  std::vector<RegionCost> merged;
+  for (auto& cost : costs) {
+    const auto same = std::find_if(merged.begin(), merged.end(),
+                                   [&](const auto& one) { return one.region == cost.region; });
+    if (same == merged.end()) {
+      merged.push_back(std::move(cost));
+      continue;
+    }
+    same->bytes += cost.bytes;
+    same->seconds += cost.seconds;
+  }
+  return merged;
 }
 
+namespace {
+
+/// What a set of the regions looked at so far saves and costs.
+struct Choice {
+  double bytes = 0;
+  double seconds = 0;
+  std::vector<bool> taken;
+};
+
+/// So many sets are carried on: enough for every set of a few kinds of regions. Of more, sets that
+/// are nearly alike are left out.
+constexpr std::size_t kSets = 2048;
+
+/// Leaves the sets than which no other one saves more and costs no more; what is above `enough`
+/// counts no further.
+std::vector<Choice> undominated(std::vector<Choice> sets, double enough) {
+  std::stable_sort(sets.begin(), sets.end(), [&](const Choice& a, const Choice& b) {
+    return std::pair(a.seconds, -std::min(a.bytes, enough)) <
+           std::pair(b.seconds, -std::min(b.bytes, enough));
+  });
+  std::vector<Choice> kept;
+  for (auto& set : sets)
+    if (kept.empty() || std::min(set.bytes, enough) > std::min(kept.back().bytes, enough))
+      kept.push_back(std::move(set));
+  if (kept.size() <= kSets) return kept;
+  std::vector<Choice> fewer;
+  for (std::size_t i = 0; i + 1 < kept.size(); i += 2) fewer.push_back(std::move(kept[i]));
+  fewer.push_back(std::move(kept.back()));
+  return fewer;
+}
+
+}  // namespace
+
 std::vector<std::string> choose_regions(const std::vector<RegionCost>& costs, double bytes) {
-  std::vector<std::string> chosen;
+  if (bytes <= 0) return {};
+  std::vector<Choice> sets{Choice{}};
   for (const auto& cost : costs) {
-    if (bytes <= 0) break;
-    chosen.push_back(cost.region);
-    bytes -= cost.bytes;
+    std::vector<Choice> grown = sets;
+    for (auto& set : grown) {
+      set.bytes += cost.bytes;
+      set.seconds += cost.seconds;
+      set.taken.push_back(true);
+    }
+    for (auto& set : sets) set.taken.push_back(false);
+    grown.insert(grown.end(), sets.begin(), sets.end());
+    sets = undominated(std::move(grown), bytes);
   }
+  const bool enough = sets.back().bytes >= bytes;
+  std::vector<std::string> chosen;
+  for (std::size_t i = 0; i < costs.size(); ++i)
+    if (!enough || sets.back().taken[i]) chosen.push_back(costs[i].region);
   return chosen;
 }
 

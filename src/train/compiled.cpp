@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/train/compiled.hpp"
 
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/plan/cost_model.hpp"
@@ -141,25 +146,125 @@ Compiled compile_with(const Settings& settings, const plan::Candidate& choice, c
   return compiled;
 }
 
-/// As few regions computed again as the limit of memory asks for.
+/// A section with a backward pass that is to fit a limit of memory.
+struct Tight {
+  std::string section;
+  std::vector<plan::RegionCost> costs;
+  double ask = 0;  ///< bytes that regions computed again must save
+
+  double excess(const program::Program& program, double limit) const {
+    const auto bytes = program.variable_bytes + program.section(section).arena_bytes;
+    return static_cast<double>(bytes) - limit;
+  }
+};
+
+std::vector<Tight> tight_sections(const Settings& settings, const Compiled& compiled,
+                                  const Role& role, double limit) {
+  const auto machine = machine_of(settings);
+  const plan::CostModel model(machine, compiled.mesh, settings.plan.ranks_per_node);
+  std::vector<Tight> list;
+  for (const Graph* graph : graphs_of(*compiled.task, role.part)) {
+    Tight tight{graph->section(), {}, 0};
+    if (!compiled.program.has_section(tight.section) || graph->regions().empty()) continue;
+    if (!kind_of(tight.section).starts_with("micro")) continue;
+    tight.ask = tight.excess(compiled.program, limit);
+    tight.costs = plan::region_costs(*graph, compiled.program.section(tight.section), model);
+    list.push_back(std::move(tight));
+  }
+  return list;
+}
+
+/// Names of the regions of all sections, each once.
+std::vector<std::string> names_of(const std::vector<Tight>& sections) {
+  std::vector<std::string> names;
+  for (const auto& tight : sections)
+    for (const auto& cost : tight.costs)
+      if (std::find(names.begin(), names.end(), cost.region) == names.end())
+        names.push_back(cost.region);
+  return names;
+}
+
+/// What a set saves and costs by its regions: sets of equal regions are alike.
+std::string worth_of(const std::vector<Tight>& sections, const std::vector<std::string>& regions) {
+  std::string worth;
+  for (const auto& tight : sections) {
+    std::vector<std::pair<double, double>> costs;
+    for (const auto& cost : tight.costs)
+      if (std::find(regions.begin(), regions.end(), cost.region) != regions.end())
+        costs.emplace_back(cost.bytes, cost.seconds);
+    std::sort(costs.begin(), costs.end());
+    for (const auto& [bytes, seconds] : costs) worth += concat(bytes, " ", seconds, ",");
+    worth += "|";
+  }
+  return worth;
+}
+
+/// So many regions are few: each set of them is planned.
+constexpr std::size_t kFewRegions = 6;
+
+/// Of all sets of a few regions the quickest that fits; all of them if none does.
+Compiled compile_best_set(const Settings& settings, const plan::Candidate& choice, const Role& role,
+                          double limit, const std::vector<Tight>& sections) {
+  const auto names = names_of(sections);
+  const auto machine = machine_of(settings);
+  std::optional<Compiled> best;
+  double least = 0;
+  std::set<std::string> tried;
+  for (std::size_t set = 1; set < std::size_t{1} << names.size(); ++set) {
+    std::vector<std::string> regions;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if ((set >> i & 1) != 0) regions.push_back(names[i]);
+    if (!tried.insert(worth_of(sections, regions)).second) continue;
+    Compiled compiled = compile_with(settings, choice, role, std::move(regions));
+    if (static_cast<double>(compiled.program.arena_bytes) > limit) continue;
+    const double seconds = plan::CostModel(machine, compiled.mesh, settings.plan.ranks_per_node)
+                               .predict(compiled.program, compiled.step())
+                               .step;
+    if (best && seconds >= least) continue;
+    least = seconds;
+    best = std::move(compiled);
+  }
+  return best ? std::move(*best) : compile_with(settings, choice, role, names);
+}
+
+/// Regions that save what each section asks for at the least time. What a set saves is known from
+/// its regions' costs but for what lies elsewhere at the peak, so a set that does not suffice is
+/// followed by one that saves more.
+Compiled compile_by_costs(const Settings& settings, const plan::Candidate& choice, const Role& role,
+                          double limit, std::vector<Tight> sections) {
+  while (true) {
+    std::vector<std::string> regions;
+    for (const auto& tight : sections)
+      for (auto& region : plan::choose_regions(tight.costs, tight.ask))
+        if (std::find(regions.begin(), regions.end(), region) == regions.end())
+          regions.push_back(std::move(region));
+    Compiled compiled = compile_with(settings, choice, role, std::move(regions));
+    bool could_save_more = false;
+    for (auto& tight : sections) {
+      const double excess = tight.excess(compiled.program, limit);
+      if (excess <= 0) continue;
+      could_save_more = could_save_more ||
+                        plan::choose_regions(tight.costs, tight.ask).size() < tight.costs.size();
+      // At least a little more, so that the next set is another one.
+      tight.ask = std::max(tight.ask, 0.0);
+      tight.ask += std::max(excess, 1e-3 * tight.ask + 1);
+    }
+    if (!could_save_more) return compiled;
+  }
+}
+
+/// The quickest run that fits the limit of memory, as far as regions computed again make it fit.
 Compiled compile_within(const Settings& settings, const plan::Candidate& choice, const Role& role) {
   check_user(!settings.plan.memory_limit.empty(),
              "train.recompute = auto needs plan.memory_limit: the memory that a rank may take");
   const double limit = parse_bytes("plan.memory_limit", settings.plan.memory_limit);
   Compiled compiled = compile_with(settings, choice, role, {});
-  const auto machine = machine_of(settings);
-  const plan::CostModel model(machine, choice.mesh, settings.plan.ranks_per_node);
-  const Graph& micro = *compiled.task->graphs().front();
-  const auto costs = plan::region_costs(micro, compiled.program.section(micro.section()), model);
-  double ask = static_cast<double>(compiled.program.arena_bytes) - limit;
-  std::size_t recomputed = 0;
-  while (static_cast<double>(compiled.program.arena_bytes) > limit && recomputed < costs.size()) {
-    auto regions = plan::choose_regions(costs, ask);
-    recomputed = regions.size();
-    compiled = compile_with(settings, choice, role, std::move(regions));
-    ask += std::max(static_cast<double>(compiled.program.arena_bytes) - limit, 1.0);
-  }
-  return compiled;
+  if (static_cast<double>(compiled.program.arena_bytes) <= limit) return compiled;
+  auto sections = tight_sections(settings, compiled, role, limit);
+  if (sections.empty()) return compiled;
+  return names_of(sections).size() <= kFewRegions
+             ? compile_best_set(settings, choice, role, limit, sections)
+             : compile_by_costs(settings, choice, role, limit, std::move(sections));
 }
 
 Compiled compile_role(const Settings& settings, const plan::Candidate& choice, const Role& role) {

@@ -123,9 +123,10 @@ void TrainConfig::describe(config::Schema& schema) {
   schema
       .add(
           "train.recompute", recompute,
-          "Computes parts of the forward pass (blocks of a Transformer) again in the backward pass "
-          "instead of keeping their values: none; all; auto: as many as fit plan.memory_limit, "
-          "those first that cost least time for a byte. The numbers stay bitwise the same.")
+          "Computes parts of the forward pass (blocks of a Transformer, of convolutions) again in "
+          "the backward pass instead of keeping their values: none; all; auto: those that make the "
+          "run fit plan.memory_limit at the least predicted time. The numbers stay bitwise the "
+          "same.")
       .choices({"none", "all", "auto"})
       .free_key();
 }

@@ -16,11 +16,12 @@ struct RegionCost {
   double seconds = 0;  ///< of its forward steps
 };
 
-/// The regions of a section planned without recomputation, cheapest seconds for each byte first.
+/// The regions of a section planned without recomputation.
 std::vector<RegionCost> region_costs(const Graph& graph, const program::Section& section,
                                      const CostModel& model);
 
-/// Regions to compute again so that about `bytes` fewer are kept; all if that is not enough.
+/// Regions to compute again so that about `bytes` fewer are kept, of all such sets the one that
+/// costs least time; all if that is not enough.
 std::vector<std::string> choose_regions(const std::vector<RegionCost>& costs, double bytes);
 
 }  // namespace tessera::plan
