@@ -96,8 +96,9 @@ struct Executor::Impl {
         steps.push_back(section.repeat_of(static_cast<int>(i)) != nullptr
                             ? PreparedStep()
                             : prepare(section, section.steps[i], places));
+      auto& parts = taking_part[section.name];  // of a section without steps, too
       for (const auto& step : section.steps) {
-        taking_part[section.name].push_back(places.taking_part(section, step));
+        parts.push_back(places.taking_part(section, step));
         const auto dims = program::mesh_dims_of(step);
         if (!dims.empty() && !program::stages_of(section, step).is_all())
           collectives.open_groups(dims);
