@@ -4,10 +4,10 @@
 #include "tessera/base/text.hpp"
 
 namespace tessera::io {
-namespace {
 
-/// Rank 0's list, since folders may look different from another node for a while.
-std::vector<std::string> agreed_files(const Team& team, const std::string& folder) {
+std::vector<std::string> find_checkpoints(const std::string& folder,
+                                          comm::Collectives& collectives) {
+  const Team team(collectives);
   std::string text;
   team.leader_does([&] {
     for (const std::string& file : find_checkpoints(folder)) text += file + '\n';
@@ -19,15 +19,13 @@ std::vector<std::string> agreed_files(const Team& team, const std::string& folde
   return files;
 }
 
-}  // namespace
-
 std::optional<Checkpoint> restore_newest(const std::string& folder,
                                          const std::function<void(const Checkpoint&)>& accept,
                                          std::span<const LoadedTensor> tensors,
                                          comm::Collectives& collectives, const Warn& warn,
                                          const std::string& ignored) {
   const Team team(collectives);
-  const std::vector<std::string> files = agreed_files(team, folder);
+  const std::vector<std::string> files = find_checkpoints(folder, collectives);
   std::string broken;
   for (const std::string& file : files) {
     std::optional<Checkpoint> checkpoint;

@@ -25,8 +25,8 @@ Tensor Batch::row_weights() const {
 
 std::vector<InputSpec> Model::inputs(std::int64_t rows, std::int64_t length) const {
   const Shape shape{{"batch", rows}, {"length", length}};
-  return {{"tokens", {shape, DType::i32}},
-          {"targets", {shape, DType::i32}},
+  return {{"tokens", {shape, DType::i32}, vocab()},
+          {"targets", {shape, DType::i32}, vocab()},
           {"weights", {shape, DType::f32}}};
 }
 

@@ -25,6 +25,9 @@ void check(const Model& model, const TaskConfig& config) {
              "data.length = ", config.length,
              " is longer than model.max_length = ", model.max_length(),
              "; lower the one or raise the other");
+  check_user(model.max_length() == 0 || config.decode.length <= model.max_length(),
+             "translate.length = ", config.decode.length,
+             " is longer than model.max_length = ", model.max_length(), "; lower it");
 }
 
 /// Declares the inputs of a batch and returns them under their names.
@@ -141,10 +144,20 @@ std::vector<std::string> Task::last_micros() const {
   return sections;
 }
 
+optim::OptimConfig Task::optim_of(const Phase& phase) const {
+  optim::OptimConfig optim = optim_;
+  if (phase.adjust) phase.adjust(optim);
+  return optim;
+}
+
+void Task::set_schedule_steps(std::int64_t steps) {
+  optim_.schedule_steps = steps;
+  for (auto& [phase, optim] : phases_) optim.schedule_steps = optim_of(phase).schedule_steps;
+}
+
 void Task::add_phases() {
   for (const auto& phase : model_.phases()) {
-    optim::OptimConfig optim = optim_;
-    if (phase.adjust) phase.adjust(optim);
+    optim::OptimConfig optim = optim_of(phase);
     optim.validate();
     TESSERA_CHECK(phase.runs >= 1, "phase '", phase.name, "' runs ", phase.runs, " times");
     phases_.push_back({phase, optim});

@@ -77,7 +77,8 @@ void check_identity(Session& session, const io::Checkpoint& checkpoint,
   const std::string deck = checkpoint.attributes("/meta").text("deck");
   if (!settings.schedule_steps_given) {
     const auto stored = config::Deck::parse(deck, "stored deck").find("optim.schedule_steps");
-    if (stored) parse_integer(*stored, settings.optim.schedule_steps);
+    if (stored && parse_integer(*stored, settings.optim.schedule_steps))
+      session.compiled.task->set_schedule_steps(settings.optim.schedule_steps);
   }
   const auto& accepted = settings.train.override_keys;
   std::string message;
@@ -247,7 +248,8 @@ Restored restore_state(Session& session, RunState& state, const data::DataIdenti
 std::string load_for_use(Session& session, const std::string& file) {
   const auto tensors = session.loaded_tensors(false);
   const std::string folder = session.settings.run_file("checkpoints");
-  const auto files = file.empty() ? io::find_checkpoints(folder) : std::vector{file};
+  const auto files =
+      file.empty() ? io::find_checkpoints(folder, *session.collectives) : std::vector{file};
   check_user(!files.empty(), "there is no checkpoint in ", folder,
              ": train first, or name a file by train.init_from");
   for (const auto& candidate : files) {

@@ -133,6 +133,17 @@ TEST_CASE("all ranks skip a broken checkpoint together") {
   CHECK(on_all_ranks(warnings.size() == (test::world().rank() == 0 ? 1U : 0U)));
 }
 
+TEST_CASE("all ranks look at the checkpoints that rank 0 sees") {
+  const SharedFolder folder;
+  comm::MpiCollectives all(MeshShape::parse(meshes()[0], test::world().size()), test::world());
+  test::TestTiles tiles(test::test_tensors(all.mesh()), all, 3);
+  const std::string file = io::save_checkpoint(folder.path(), tiles.content(), all, 3);
+  // To the others the folder looks empty.
+  const std::string seen = test::world().rank() == 0 ? folder.path() : folder.path() + "/none";
+  CHECK(on_all_ranks(io::find_checkpoints(seen, all) == std::vector<std::string>{file}));
+  CHECK(on_all_ranks(io::find_checkpoints(folder.path() + "/none", all).empty()));
+}
+
 TEST_CASE("a trace holds every rank's steps and collectives") {
   const SharedFolder folder;
   comm::MpiCollectives ranks(MeshShape::parse(meshes()[0], test::world().size()), test::world());

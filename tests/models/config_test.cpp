@@ -52,8 +52,20 @@ TEST_CASE("what a deck can get wrong is named by its keys") {
   config.d_kv = 3;
   CHECK(has(message(config), "model.d_kv"));
   CHECK(has(message(small(), {}, {.batch = 8, .length = 7}), "model.max_length = 6"));
+  replicate::TaskConfig long_texts{.batch = 8, .length = 4};
+  long_texts.decode.length = 7;
+  CHECK(has(message(small(), {}, long_texts), "translate.length = 7"));
   CHECK(has(message(small(), {}, {.batch = 8, .length = 4, .micro_batches = 3}),
             "train.micro_batches = 3"));
+}
+
+TEST_CASE("ids that a language model's tables lack are refused when data are read") {
+  const auto inputs = models::Transformer(small()).inputs(2, 4);
+  REQUIRE(inputs.size() == 3);
+  for (const auto& input : inputs) {
+    INFO(input.name);
+    CHECK(input.limit == (input.name == "weights" ? 0 : 11));
+  }
 }
 
 TEST_CASE("frozen weights have no gradient and no slots") {

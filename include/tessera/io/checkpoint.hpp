@@ -101,6 +101,10 @@ void load_checkpoint(const Checkpoint& checkpoint, std::span<const LoadedTensor>
 /// Complete files `folder`/step_*.h5 by falling step; best.h5 and unfinished ones are not among
 /// them.
 std::vector<std::string> find_checkpoints(const std::string& folder);
+/// Collective: the same on all ranks, as rank 0 sees the folder. From another node it may look
+/// different for a while.
+std::vector<std::string> find_checkpoints(const std::string& folder,
+                                          comm::Collectives& collectives);
 
 /// Called on the process that holds rank 0.
 using Warn = std::function<void(const std::string& message)>;

@@ -107,6 +107,8 @@ class Task {
   const TaskConfig& config() const { return config_; }
   const optim::OptimConfig& optim() const { return optim_; }
   const std::vector<PhaseUpdate>& phases() const { return phases_; }
+  /// The schedules of all phases count on so many steps from now on; no graph depends on it.
+  void set_schedule_steps(std::int64_t steps);
   /// The section that is fed first; all others of training have the same inputs.
   std::string first_micro() const { return phases_.front().phase.section("micro"); }
   /// The sections after which nothing is added to a step's gradients any more, if each runs once.
@@ -123,6 +125,7 @@ class Task {
 
  private:
   bool has_last() const { return config_.last_apart && config_.micro_batches > 1; }
+  optim::OptimConfig optim_of(const Phase& phase) const;
   void add_phases();
   void build_phase(const PhaseUpdate& update);
   void build_micro(const PhaseUpdate& update, const std::string& part);
