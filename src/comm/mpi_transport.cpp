@@ -72,7 +72,7 @@ std::int64_t Blocks::total() const {
 
 bool Transport::fits(const Blocks& blocks) const {
   for (std::size_t i = 0; i < blocks.counts.size(); ++i)
-    if (blocks.offsets[i] > largest_offset_) return false;
+    if (blocks.offsets[i] + blocks.counts[i] > largest_offset_) return false;
   return true;
 }
 

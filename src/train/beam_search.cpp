@@ -39,9 +39,13 @@ void BeamSearch::advance(const std::vector<std::vector<Candidate>>& candidates) 
                 candidates.size(), " lists of candidates");
   std::vector<Choice> choices;
   for (std::size_t i = 0; i < alive_.size(); ++i)
-    for (const auto& candidate : candidates[i])
+    for (const auto& candidate : candidates[i]) {
+      // They could not be sorted.
+      TESSERA_CHECK(!std::isnan(candidate.log_probability),
+                    "the model gives probabilities that are not numbers");
       choices.push_back(
           {alive_[i].log_probability + candidate.log_probability, i, candidate.token});
+    }
   std::sort(choices.begin(), choices.end(), before);
   if (choices.size() > static_cast<std::size_t>(candidates_needed()))
     choices.resize(static_cast<std::size_t>(candidates_needed()));

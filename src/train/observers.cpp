@@ -5,13 +5,14 @@
 
 namespace tessera::train {
 Observers::Observers(double hang_timeout, const std::string& trace_file,
-                     comm::Collectives& collectives)
-    : watchdog_(hang_timeout, collectives.local_ranks().front()) {
+                     comm::Collectives& collectives, comm::Watchdog::OnHang on_hang)
+    : watchdog_(hang_timeout, collectives.local_ranks().front(), std::move(on_hang)) {
   if (!trace_file.empty()) trace_ = std::make_unique<io::TraceRecorder>(trace_file, collectives);
 }
 
 void Observers::begin(const std::string& section, const program::Step& step) {
-  watchdog_.at(section.c_str(), program::label_of(step).c_str());
+  if (section_ == nullptr || *section_ != section) section_ = &*sections_.insert(section).first;
+  watchdog_.at(section_->c_str(), program::label_of(step).c_str());
   if (trace_) trace_->begin(section, step);
 }
 

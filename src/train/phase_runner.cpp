@@ -10,11 +10,24 @@
 #include "tessera/optim/schedule.hpp"
 #include "tessera/replicate/replica_context.hpp"
 #include "tessera/train/feeding.hpp"
+#include "tessera/train/stages.hpp"
 
 namespace tessera::train {
+namespace {
+
+/// Running statistics and the like, which a step that is skipped must not have touched.
+std::vector<std::string> states_to_keep(const Session& session, const replicate::Phase& phase) {
+  if (session.settings.train.on_nonfinite != "skip") return {};
+  return moved_states(*session.compiled.task, phase);
+}
+
+}  // namespace
 
 PhaseRunner::PhaseRunner(Session& session, const replicate::PhaseUpdate& update)
-    : session_(session), update_(update), names_{"loss"} {
+    : session_(session),
+      update_(update),
+      states_(*session.executor, states_to_keep(session, update.phase)),
+      names_{"loss"} {
   if (!session.compiled.program.has_section(micro())) return;  // others compute
   for (const auto& metric : session.metrics(micro())) names_.push_back(metric);
   for (const auto& result : session.results(micro()))
@@ -41,7 +54,8 @@ std::vector<double> PhaseRunner::run_micro_batches(const data::Batch& batch) {
   std::vector<double> losses(static_cast<std::size_t>(executor.local_ranks()), 0);
   shares_.assign(names_.size(), 0);
   for (auto& result : results_) result.values.clear();
-  const double inverse_weight = 1 / std::max(1.0, batch.weight);
+  // The sum of fractional weights may be less than 1.
+  const double inverse_weight = batch.weight > 0 ? 1 / batch.weight : 1;
   const bool has_last = session_.compiled.program.has_section(phase().section("micro_last"));
   // With stages one section runs all micro-batches, as a pipeline.
   const int held = session_.compiled.program.section(this->micro()).micro_batches;
@@ -91,7 +105,9 @@ void PhaseRunner::update(std::int64_t run) {
   const double lr = optim::learning_rate(update_.optim, step_);
   fed.values["lr"] = lr;
   executor.run(section, fed);
-  finite_ = finite_ && executor.fetch(section, "finite", 0).at(0) == 1;
+  const bool is_finite = executor.fetch(section, "finite", 0).at(0) == 1;
+  if (!is_finite) states_.put_back();
+  finite_ = finite_ && is_finite;
   grad_norm_ = executor.fetch(section, "grad_norm", 0).at(0);
   fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(lr));
 }
@@ -104,12 +120,16 @@ void PhaseRunner::compute(const data::Batch& batch, std::int64_t run) {
 }
 
 void PhaseRunner::run(const data::Batch& batch, std::int64_t run) {
+  keep_states();
   compute(batch, run);
   update(run);
 }
 
 std::vector<double> PhaseRunner::repeat_micro_batches(const data::Batch& batch) {
-  return run_micro_batches(batch);
+  keep_states();
+  auto losses = run_micro_batches(batch);
+  states_.put_back();
+  return losses;
 }
 
 }  // namespace tessera::train

@@ -90,8 +90,9 @@ ServerStore::Result ServerStore::apply(const Update& update) {
   for (const auto& name : stages_.traffic[update.phase].gradients)
     for (std::size_t v = 0; v < variables.size(); ++v)
       if (variables[v].variable.name == name) clear(*session_.executor, static_cast<int>(v));
-  for (std::int64_t worker : update.workers) add(worker, update);
   auto& runner = runners_[update.phase];
+  runner.keep_states();
+  for (std::int64_t worker : update.workers) add(worker, update);
   runner.begin_step(update.step);
   runner.update(update.run);
   return {runner.finite(), runner.grad_norm()};

@@ -26,16 +26,31 @@ void add_traffic(const replicate::Task& task, const std::string& section, Traffi
       const Variable& variable = task.variables()[assignment.variable];
       pull(assignment.variable);
       if (variable.kind == Variable::Kind::gradient) add_once(traffic.gradients, variable.name);
-      if (variable.kind == Variable::Kind::state) {
-        TESSERA_CHECK(variable.spec.dtype == DType::f32 || variable.spec.dtype == DType::f64,
-                      "state '", variable.name, "' is of a type whose changes cannot be added");
-        add_once(traffic.states, variable.name);
-      }
     }
   }
 }
 
+void check_can_be_added(const replicate::Task& task, const std::vector<std::string>& states) {
+  for (const auto& name : states) {
+    const DType dtype = task.variables()[task.variables().find(name)].spec.dtype;
+    TESSERA_CHECK(dtype == DType::f32 || dtype == DType::f64, "state '", name,
+                  "' is of a type whose changes cannot be added");
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> moved_states(const replicate::Task& task, const replicate::Phase& phase) {
+  std::vector<std::string> names;
+  for (const Graph* graph : task.graphs()) {
+    if (!graph->section().starts_with(phase.section("micro"))) continue;  // or _next, _last
+    for (const auto& assignment : graph->assignments()) {
+      const Variable& variable = task.variables()[assignment.variable];
+      if (variable.kind == Variable::Kind::state) add_once(names, variable.name);
+    }
+  }
+  return names;
+}
 
 Stages::Stages(const replicate::Task& task) {
   for (std::size_t p = 0; p < task.phases().size(); ++p) {
@@ -48,6 +63,8 @@ Stages::Stages(const replicate::Task& task) {
     add_traffic(task, phase.section("micro"), of_phase);
     add_traffic(task, phase.section("micro_next"), of_phase);
     if (phase.fresh_batch) add_traffic(task, "act", of_phase);  // its batch is lived through first
+    of_phase.states = moved_states(task, phase);
+    check_can_be_added(task, of_phase.states);
   }
   Traffic& of_evaluations = traffic.emplace_back();
   for (const char* section : {"eval", "act"}) add_traffic(task, section, of_evaluations);

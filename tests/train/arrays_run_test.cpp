@@ -32,8 +32,9 @@ every = 30
 rules = batch:batch, hidden:model, io:io, classes:classes
 )";
 
-/// Points of three classes: which of three sums of two coordinates is the largest.
-void write_points(const std::string& path, std::int64_t samples) {
+/// Points of three classes: which of three sums of two coordinates is the largest. Each counts
+/// `weight`.
+void write_points(const std::string& path, std::int64_t samples, float weight = 1) {
   std::vector<float> points;
   std::vector<std::uint8_t> labels;
   std::uint32_t state = 1;
@@ -51,6 +52,8 @@ void write_points(const std::string& path, std::int64_t samples) {
   using Kind = io::ElementType::Kind;
   writer.add("/train/image", {samples, 2, 3}, points, Kind::floating);
   writer.add("/train/label", {samples}, labels, Kind::unsigned_integer);
+  const std::vector<float> weights(static_cast<std::size_t>(samples), weight);
+  if (weight != 1) writer.add("/train/weights", {samples}, weights, Kind::floating);
   writer.write();
 }
 
@@ -75,4 +78,16 @@ TEST_CASE("A classifier learns from an array file, with the same numbers on ever
          {"loss", "grad_norm", "accuracy", "validation_loss", "validation_accuracy", "samples"})
       CHECK(deck.difference("one", "many", key) < 1e-9);
   }
+}
+
+TEST_CASE("A loss is a mean by weights, however small these are") {
+  const test::DeckRun deck(kDeck);
+  const std::string mesh = "batch:2,model:1,io:1,classes:1";
+  const std::vector<std::string> settings{"--train.steps=10", "--eval.every=5"};
+  write_points(deck.path("points.h5"), 103);
+  deck.train("ones", mesh, settings);
+  write_points(deck.path("points.h5"), 103, 0x1p-6F);
+  deck.train("small", mesh, settings);
+  for (const char* key : {"loss", "grad_norm", "accuracy", "validation_loss"})
+    CHECK(deck.difference("ones", "small", key) < 1e-9);
 }

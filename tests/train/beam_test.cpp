@@ -7,6 +7,7 @@
 
 #include "support/catch.hpp"
 #include "support/simulated_run.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/models/transformer.hpp"
 #include "tessera/replicate/task.hpp"
 #include "tessera/train/beam_decoder.hpp"
@@ -108,6 +109,11 @@ TEST_CASE("A wide beam is not worse than a greedy text, and length penalty favou
   };
   CHECK(best(8, 0).log_probability >= best(1, 0).log_probability);
   CHECK(best(8, 2).tokens.size() >= best(8, 0).tokens.size());
+}
+
+TEST_CASE("Probabilities that are not numbers are an error, not some order") {
+  BeamSearch beam({.beam = 2, .alpha = 0, .max_length = 3});
+  CHECK_THROWS_AS(beam.advance({{{1, -0.5}, {2, std::nan("")}, {3, -1.0}}}), Error);
 }
 
 TEST_CASE("Without an end token all hypotheses are as long as allowed; equal ones go by order") {

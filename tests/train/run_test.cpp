@@ -11,8 +11,10 @@
 #include "tessera/base/text.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/io/checkpoint.hpp"
+#include "tessera/io/digest.hpp"
 #include "tessera/models/transformer.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/reduce.hpp"
 #include "tessera/train/loop.hpp"
 #include "tessera/train/verbs.hpp"
 
@@ -49,8 +51,19 @@ dir = run
 log_seconds = 0
 )";
 
+/// Moves half the way to the sum of a batch's weights: exact in every order of summation.
+void move_running_weight(Graph& graph, Tensor weights) {
+  Variable variable;
+  variable.name = "running_weight";
+  variable.spec = {Shape{}, DType::f64};
+  variable.kind = Variable::Kind::state;
+  const Tensor before = graph.variable(variable);
+  const Tensor sum = ops::cast(ops::reduce_sum(weights, Shape{}), DType::f64);
+  graph.assign("running_weight", ops::multiply(ops::add(before, sum), 0.5));
+}
+
 /// Every token '~' has an infinite weight, so the rank that holds one, and no other, finds
-/// gradients that are not finite.
+/// gradients that are not finite, and so becomes a running statistic.
 class Poisoned : public models::Transformer {
  public:
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {
@@ -59,6 +72,8 @@ class Poisoned : public models::Transformer {
     const Tensor tilde = ops::fill(graph, '~', tokens.spec());
     const Tensor factor = ops::exp(ops::multiply(ops::equal(tokens, tilde), 1000.0));
     poisoned.inputs["weights"] = ops::multiply(batch["weights"], factor);
+    if (batch.mode == replicate::Mode::train)
+      move_running_weight(graph, poisoned.inputs["weights"]);
     return Transformer::loss(graph, poisoned);
   }
 };
@@ -229,6 +244,51 @@ TEST_CASE_METHOD(Fixture,
     if (losses.empty()) losses = now;
     CHECK(close(now, losses, 1e-9));
   }
+}
+
+TEST_CASE_METHOD(Fixture, "A step that is skipped leaves running statistics as they were") {
+  write_text(true);
+  // The last: servers add what groups push of the statistics' changes.
+  const std::vector<std::pair<std::string, std::int64_t>> ways{
+      {"--mesh.shape=batch:1,model:1", 1},
+      {"--mesh.shape=batch:2,model:2", 4},
+      {"--replicate.mode=async --mesh.shape=batch:1,model:1", 2}};
+  for (const auto& [more, ranks] : ways) {
+    INFO(more);
+    std::vector<std::string> settings{setting_of_dir("skip"), "--model.name=poisoned",
+                                      "--train.on_nonfinite=skip", "--train.steps=14",
+                                      "--run.overwrite=true"};
+    for (const auto& setting : split(more, ' ')) settings.push_back(setting);
+    REQUIRE(run(ranks, settings) == train::kDone);
+    const auto losses = values("skip", "loss"), tokens = values("skip", "tokens");
+    REQUIRE(losses.size() == 14);
+    double expected = 0, last = 0;
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      if (!std::isnan(losses[i])) expected = (expected + tokens[i] - last) * 0.5;
+      last = tokens[i];
+    }
+    const io::Checkpoint saved((folder / "skip/checkpoints/step_00000014.h5").string());
+    REQUIRE(saved.find("/state/running_weight"));
+    CHECK(saved.find("/state/running_weight")->digest ==
+          io::digest_tile(DType::f64, Shape{}, {}, &expected));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A run that goes on for longer keeps the schedule of its first start") {
+  const std::vector<std::string> common{"--mesh.shape=batch:1,model:1",
+                                        "--optim.schedule=linear_decay"};
+  const auto with = [&](const std::string& dir, const std::vector<std::string>& more) {
+    std::vector<std::string> settings = common;
+    settings.push_back(setting_of_dir(dir));
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  REQUIRE(run(1, with("straight", {"--train.steps=6", "--optim.schedule_steps=4"})) ==
+          train::kDone);
+  REQUIRE(run(1, with("longer", {"--train.steps=4"})) == train::kDone);
+  REQUIRE(run(1, with("longer", {"--train.steps=6", "--train.resume=auto"})) == train::kDone);
+  for (const char* key : {"lr", "loss"}) CHECK(values("longer", key) == values("straight", key));
+  CHECK(values("longer", "lr").back() == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "A run that diverges stops and leaves good checkpoints alone") {

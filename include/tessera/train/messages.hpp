@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -52,7 +53,12 @@ class Writer {
     const auto* begin = static_cast<const std::byte*>(data);
     bytes_.insert(bytes_.end(), begin, begin + bytes);
   }
-  void reserve(std::size_t bytes) { bytes_.reserve(bytes_.size() + bytes); }
+  /// Room for so many more; at least doubled, so that a message of many parts is not copied for
+  /// each.
+  void reserve(std::size_t bytes) {
+    const std::size_t needed = bytes_.size() + bytes;
+    if (needed > bytes_.capacity()) bytes_.reserve(std::max(needed, 2 * bytes_.capacity()));
+  }
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "tessera/comm/watchdog.hpp"
@@ -13,8 +14,9 @@ namespace tessera::train {
 /// Who is told of every step of the Program: the watchdog and, if run.trace asks for it, the trace.
 class Observers final : public runtime::Recorder {
  public:
-  /// `trace_file` "": no trace. Collective.
-  Observers(double hang_timeout, const std::string& trace_file, comm::Collectives& collectives);
+  /// `trace_file` "": no trace; `on_hang`: see comm::Watchdog. Collective.
+  Observers(double hang_timeout, const std::string& trace_file, comm::Collectives& collectives,
+            comm::Watchdog::OnHang on_hang = {});
 
   void begin(const std::string& section, const program::Step& step) override;
   void end(const std::string& section, const program::Step& step) override;
@@ -38,6 +40,10 @@ class Observers final : public runtime::Recorder {
   };
 
  private:
+  /// Names of sections that have run: the watchdog's thread may look at the last one at any time,
+  /// when whoever ran it has let go of its own.
+  std::set<std::string> sections_;
+  const std::string* section_ = nullptr;
   comm::Watchdog watchdog_;
   std::unique_ptr<io::TraceRecorder> trace_;
 };

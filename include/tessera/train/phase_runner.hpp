@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/data/loader.hpp"
+#include "tessera/train/kept_values.hpp"
 #include "tessera/train/progress.hpp"
 #include "tessera/train/session.hpp"
 
@@ -22,11 +23,14 @@ class PhaseRunner {
   std::string micro() const { return phase().section("micro"); }
   /// Forgets the step before.
   void begin_step(std::int64_t step);
-  /// Run number `run` of the phase in this step: one optimizer update.
+  /// Run number `run` of the phase in this step: one optimizer update. If its gradients are not
+  /// finite it leaves weights, slots and, with train.on_nonfinite = skip, states as they were.
   void run(const data::Batch& batch, std::int64_t run);
   /// The two halves of a run, for ranks that do one of them: gradients and shares; the update.
   void compute(const data::Batch& batch, std::int64_t run);
   void update(std::int64_t run);
+  /// Before anything moves the states of a run whose update this rank does.
+  void keep_states() { states_.keep(); }
   /// Forward and backward once more without update; the local ranks' shares of the loss.
   std::vector<double> repeat_micro_batches(const data::Batch& batch);
 
@@ -51,6 +55,7 @@ class PhaseRunner {
 
   Session& session_;
   replicate::PhaseUpdate update_;
+  KeptValues states_;  // that micro-batches move; none unless steps are skipped
   std::vector<std::string> names_;
   std::int64_t step_ = 0;          // of the run
   std::int64_t update_index_ = 0;  // of this phase since the start, from 1

@@ -24,6 +24,9 @@ struct Traffic {
   std::vector<std::string> states;     ///< pushed as changes: running statistics and the like
 };
 
+/// Names of the states that a phase's micro-batches move.
+std::vector<std::string> moved_states(const replicate::Task& task, const replicate::Phase& phase);
+
 /// A Task's step as workers do it.
 struct Stages {
   std::vector<Stage> order;
