@@ -108,7 +108,8 @@ void TrainConfig::describe(config::Schema& schema) {
       .free_key();
   schema
       .add("train.init_from", init_from,
-           "Checkpoint whose weights a new run begins with; optimizer and data begin anew.")
+           "Checkpoint whose weights, with what belongs to them (running statistics), a new run "
+           "begins with; optimizer and data begin anew.")
       .path()
       .free_key();
   schema

@@ -66,6 +66,17 @@ data::Corpus open_data(const Settings& settings, const Compiled& compiled) {
   return corpus;
 }
 
+/// How much a rank has found to read: folders that change, or look different from another node,
+/// would give ranks different samples.
+std::uint64_t sizes_of(const data::Corpus& corpus) {
+  std::uint64_t hash = 0;
+  for (const auto& samples : {corpus.train, corpus.validation})
+    if (samples)
+      for (const std::int64_t size : {samples->size(), samples->per_epoch()})
+        hash = hash_combine(hash, static_cast<std::uint64_t>(size));
+  return hash;
+}
+
 void check_node_memory(const Session& session) {
   const auto bytes = static_cast<double>(session.compiled.program.arena_bytes);
   check_memory(bytes, session.backend.ranks_on_node(), available_memory(), base::host_name());
@@ -169,6 +180,8 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
                    "give all ranks the same command line, and environment");
   comm::check_same(world, session->compiled.program.hash(), "the program",
                    "start the same executable on all ranks");
+  comm::check_same(world, sizes_of(session->corpus), "the data",
+                   "all nodes must see the same files, and nobody may change them now");
   session->collectives =
       backend.make_collectives(session->compiled.mesh, settings.numerics, session->exec);
   comm::agree_on(world, [&] {

@@ -100,10 +100,13 @@ void check_identity(Session& session, const io::Checkpoint& checkpoint,
                           session.feeder->unit());
 }
 
+/// What the checkpoint calls weights that train.init_map names, and the states in their scopes as
+/// far as it has them.
 std::map<std::string, std::string> name_map(const std::vector<std::string>& entries,
-                                            const std::vector<io::LoadedTensor>& tensors) {
+                                            const std::vector<io::LoadedTensor>& tensors,
+                                            const io::Checkpoint& checkpoint) {
   std::map<std::string, std::string> renamed;
-  const std::string root = "/variables/";
+  const std::string root = "/variables/", states = "/state/";
   for (const auto& entry : entries) {
     const auto equals = entry.find('=');
     check_user(equals != std::string::npos && equals > 0 && equals + 1 < entry.size(),
@@ -115,7 +118,11 @@ std::map<std::string, std::string> name_map(const std::vector<std::string>& entr
     }
     bool is_used = false;
     for (const auto& tensor : tensors) {
-      if (tensor.path.rfind(root + ours, 0) != 0) continue;
+      if (tensor.path.starts_with(states + ours)) {
+        const std::string there = states + theirs + tensor.path.substr(states.size() + ours.size());
+        if (checkpoint.find(there)) renamed[tensor.path] = there;
+      }
+      if (!tensor.path.starts_with(root + ours)) continue;
       renamed[tensor.path] = root + theirs + tensor.path.substr(root.size() + ours.size());
       is_used = true;
     }
@@ -126,14 +133,13 @@ std::map<std::string, std::string> name_map(const std::vector<std::string>& entr
 
 std::vector<std::string> init_from_weights(Session& session) {
   const auto& settings = session.settings;
-  std::vector<io::LoadedTensor> weights;
-  for (auto& tensor : session.loaded_tensors(false))
-    if (tensor.path.rfind("/variables/", 0) == 0) weights.push_back(tensor);
+  // Running statistics and copies of weights belong to them.
+  const auto weights = session.loaded_tensors(false);
   std::optional<io::Checkpoint> checkpoint;
   std::map<std::string, std::string> renamed;
   comm::agree_on(session.backend.world(), [&] {
-    renamed = name_map(settings.train.init_map, weights);
     checkpoint.emplace(settings.train.init_from);
+    renamed = name_map(settings.train.init_map, weights, *checkpoint);
   });
   const auto report = io::load_weights(*checkpoint, weights, renamed, *session.collectives);
   std::vector<std::string> notes{concat("weights from ", settings.train.init_from, " (step ",

@@ -274,6 +274,26 @@ TEST_CASE_METHOD(Fixture, "A step that is skipped leaves running statistics as t
   }
 }
 
+TEST_CASE_METHOD(Fixture, "Running statistics come with the weights that a run begins with") {
+  const std::vector<std::string> common{"--mesh.shape=batch:1,model:1", "--model.name=poisoned"};
+  const auto trained = [&](const std::string& dir, const std::vector<std::string>& more) {
+    std::vector<std::string> settings = common;
+    settings.push_back(setting_of_dir(dir));
+    settings.insert(settings.end(), more.begin(), more.end());
+    REQUIRE(run(1, settings) == train::kDone);
+  };
+  trained("first", {"--train.steps=3"});
+  const std::string file = (folder / "first/checkpoints/step_00000003.h5").string();
+  trained("second", {"--train.steps=0", "--train.init_from=" + file});
+  const io::Checkpoint first(file);
+  const io::Checkpoint second((folder / "second/checkpoints/step_00000000.h5").string());
+  for (const char* path : {"/state/running_weight", "/variables/embedding"}) {
+    INFO(path);
+    REQUIRE((first.find(path) && second.find(path)));
+    CHECK(second.find(path)->digest == first.find(path)->digest);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "A run that goes on for longer keeps the schedule of its first start") {
   const std::vector<std::string> common{"--mesh.shape=batch:1,model:1",
                                         "--optim.schedule=linear_decay"};
