@@ -9,22 +9,16 @@ rounds; ratios are PyTorch's time over Tessera's, so above 1 Tessera is faster.
 """
 
 import argparse
-import subprocess
-import time
+import pathlib
+import sys
 
 import torch
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from beside_torch import Bench, best_of_three
+
 # batch, length, heads, depth, causal
 SHAPES = [(1, 1024, 12, 64, 1), (1, 4096, 12, 64, 1), (1, 1024, 12, 64, 0), (1, 4096, 12, 64, 0)]
-
-
-def best_of_three(function):
-    best = float("inf")
-    for _ in range(3):
-        begin = time.process_time()
-        function()
-        best = min(best, time.process_time() - begin)
-    return 1e3 * best
 
 
 def torch_times(batch, length, heads, depth, causal):
@@ -44,22 +38,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    own = subprocess.Popen([options.bench], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     print("batch length heads depth causal |  ms: forward backward | ratio: forward backward together")
-    for shape in SHAPES:
-        best = [[float("inf")] * 2, [float("inf")] * 2]
-        for _ in range(options.rounds):
-            own.stdin.write(" ".join(map(str, shape)) + "\n")
-            own.stdin.flush()
-            ours = [float(part) for part in own.stdout.readline().split()]
-            best = [list(map(min, *pair)) for pair in zip(best, (ours, torch_times(*shape)))]
-        ratios = [b / a for a, b in zip(*best)] + [sum(best[1]) / sum(best[0])]
-        batch, length, heads, depth, causal = shape
-        print(f"{batch:5} {length:6} {heads:5} {depth:5} {causal:6} |      "
-              + " ".join(f"{t:8.1f}" for t in best[0]) + " |         "
-              + " ".join(f"{r:8.2f}" for r in ratios), flush=True)
-    own.stdin.close()
-    own.wait()
+    with Bench(options.bench) as own:
+        for shape in SHAPES:
+            best = own.best(shape, torch_times, options.rounds)
+            ratios = [b / a for a, b in zip(*best)] + [sum(best[1]) / sum(best[0])]
+            batch, length, heads, depth, causal = shape
+            print(f"{batch:5} {length:6} {heads:5} {depth:5} {causal:6} |      "
+                  + " ".join(f"{t:8.1f}" for t in best[0]) + " |         "
+                  + " ".join(f"{r:8.2f}" for r in ratios), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,13 @@ PyTorch's time over Tessera's, so above 1 Tessera is faster.
 """
 
 import argparse
-import subprocess
-import time
+import pathlib
+import sys
 
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from beside_torch import Bench, best_of_three
 
 # side of the picture, channels in and out, kernel, stride; how often ResNet-50 has it.
 SHAPES = [
@@ -25,15 +28,6 @@ SHAPES = [
     (7, 512, 2048, 1, 1, 3), (14, 1024, 2048, 1, 2, 1), (7, 2048, 512, 1, 1, 2),
     (7, 512, 512, 3, 1, 2),
 ]
-
-
-def best_of_three(function):
-    best = float("inf")
-    for _ in range(3):
-        begin = time.process_time()
-        function()
-        best = min(best, time.process_time() - begin)
-    return 1e3 * best
 
 
 def torch_times(batch, side, inputs, outputs, kernel, stride):
@@ -61,25 +55,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    own = subprocess.Popen([options.bench], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     total = [[0.0] * 3, [0.0] * 3]
     print("size   in  out k s |     ms: forward    input   filter | ratio: forward  input filter")
-    for side, inputs, outputs, kernel, stride, count in SHAPES:
-        best = [[float("inf")] * 3, [float("inf")] * 3]
-        for _ in range(options.rounds):
-            own.stdin.write(f"{options.batch} {side} {inputs} {outputs} {kernel} {stride}\n")
-            own.stdin.flush()
-            ours = [float(part) for part in own.stdout.readline().split()]
-            theirs = torch_times(options.batch, side, inputs, outputs, kernel, stride)
-            best = [list(map(min, *pair)) for pair in zip(best, (ours, theirs))]
-        for sums, times in zip(total, best):
-            for i in range(3):
-                sums[i] += count * times[i]
-        print(f"{side:4} {inputs:4} {outputs:4} {kernel} {stride} |         "
-              + " ".join(f"{t:8.1f}" for t in best[0]) + " |         "
-              + " ".join(f"{b / a:6.2f}" for a, b in zip(*best)), flush=True)
-    own.stdin.close()
-    own.wait()
+    with Bench(options.bench) as own:
+        for *size, count in SHAPES:
+            best = own.best((options.batch, *size), torch_times, options.rounds)
+            for sums, times in zip(total, best):
+                for i in range(3):
+                    sums[i] += count * times[i]
+            side, inputs, outputs, kernel, stride = size
+            print(f"{side:4} {inputs:4} {outputs:4} {kernel} {stride} |         "
+                  + " ".join(f"{t:8.1f}" for t in best[0]) + " |         "
+                  + " ".join(f"{b / a:6.2f}" for a, b in zip(*best)), flush=True)
     print("all of ResNet-50    |         " + " ".join(f"{t:8.1f}" for t in total[0]) + " |         "
           + " ".join(f"{b / a:6.2f}" for a, b in zip(*total))
           + f"   together {sum(total[1]) / sum(total[0]):.2f}")

@@ -12,10 +12,13 @@ PyTorch's time over Tessera's, so above 1 Tessera is faster.
 
 import argparse
 import math
-import subprocess
-import time
+import pathlib
+import sys
 
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from beside_torch import Bench, best_of_three
 
 # batch, length, width, hidden, experts, choices
 SHAPES = [(8, 256, 512, 2048, 8, 1), (8, 256, 512, 2048, 8, 2), (8, 256, 256, 512, 32, 1),
@@ -58,15 +61,6 @@ class Layer(torch.nn.Module):
         return value.view_as(x), balance
 
 
-def best_of_three(function):
-    best = float("inf")
-    for _ in range(3):
-        begin = time.process_time()
-        function()
-        best = min(best, time.process_time() - begin)
-    return 1e3 * best
-
-
 def torch_times(batch, length, width, hidden, experts, choices):
     layer = Layer(width, hidden, experts, choices)
     x = torch.randn(batch, length, width, requires_grad=True)
@@ -91,21 +85,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    own = subprocess.Popen([options.bench], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     print("batch length width hidden experts choices |  ms: forward  with backward |  PyTorch's |"
           " ratio: forward  with backward")
-    for shape in SHAPES:
-        best = [[float("inf")] * 2, [float("inf")] * 2]
-        for _ in range(options.rounds):
-            own.stdin.write(" ".join(map(str, shape)) + "\n")
-            own.stdin.flush()
-            ours = [float(part) for part in own.stdout.readline().split()]
-            best = [list(map(min, *pair)) for pair in zip(best, (ours, torch_times(*shape)))]
-        ratios = [b / a for a, b in zip(*best)]
-        print(*shape, "|", *(f"{t:8.1f}" for t in best[0]), "|", *(f"{t:8.1f}" for t in best[1]), "|",
-              *(f"{r:8.2f}" for r in ratios), flush=True)
-    own.stdin.close()
-    own.wait()
+    with Bench(options.bench) as own:
+        for shape in SHAPES:
+            best = own.best(shape, torch_times, options.rounds)
+            ratios = [b / a for a, b in zip(*best)]
+            print(*shape, "|", *(f"{t:8.1f}" for t in best[0]), "|",
+                  *(f"{t:8.1f}" for t in best[1]), "|", *(f"{r:8.2f}" for r in ratios), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import h5py
 import jax
 import jax.numpy as jnp
 import numpy as np
+from philox import name_hash, philox, stream_key
 
 ROWS, SIDE, CHANNELS, CLASSES, LATENT, SEED, D_LR, G_LR = 4, 8, 2, 3, 5, 11, 0.03, 0.05
 DECK = f"""
@@ -42,40 +43,14 @@ dtype = f64
 [layout]
 rules = batch:data, height:rows
 """
-MASK = (1 << 64) - 1
-
-
-def name_hash(text):
-    """FNV-1a."""
-    value = 14695981039346656037
-    for byte in text.encode():
-        value = ((value ^ byte) * 1099511628211) & MASK
-    return value
-
-
-def stream_key(seed, name):
-    z = (seed * 0x9E3779B97F4A7C15 & MASK) ^ name
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
-    return z ^ (z >> 31)
-
-
-def philox(key, counter):
-    """Philox4x32-10 (Salmon et al. 2011), as uniform numbers."""
-    c = [counter & 0xFFFFFFFF, counter >> 32, 0, 0]
-    k = [key & 0xFFFFFFFF, key >> 32]
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & 0xFFFFFFFF, (p0 >> 32) ^ c[3] ^ k[1], p0 & 0xFFFFFFFF]
-        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
-    return [((word >> 8) + 0.5) / 2**24 for word in c]
 
 
 def draw(phase):
     """Latent numbers and labels of the first update."""
     def blocks(name, count):
         key = stream_key(1, stream_key(SEED, name_hash(f"{phase}_{name}")))
-        return np.array([philox(key, i) for i in range(count)])
+        words = np.array([philox(key, i, 0) for i in range(count)])
+        return ((words >> 8) + 0.5) / 2**24
 
     u = blocks("latent", ROWS * LATENT)
     normal = np.sqrt(-2 * np.log(u[:, 0])) * np.cos(2 * np.pi * u[:, 1])
