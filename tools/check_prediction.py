@@ -9,6 +9,7 @@ machine that is busy or changes its clock tells on both alike; calibration never
 Prints predicted and measured seconds (the median over rounds of a run's median step), their
 relative difference, and for each number of ranks Kendall's tau of the two orders."""
 import argparse
+import contextlib
 import itertools
 import json
 import pathlib
@@ -52,6 +53,15 @@ def run(command, **options):
     return result.stdout
 
 
+@contextlib.contextmanager
+def calibrated(tessera, ranks):
+    """The machine's file, measured now with so many ranks."""
+    with tempfile.TemporaryDirectory() as folder:
+        machine = pathlib.Path(folder) / "machine.ini"
+        run(["mpiexec", "-n", str(ranks), tessera, "calibrate", machine])
+        yield machine
+
+
 def predicted_seconds(tessera, deck, ranks, settings, machine):
     out = run([tessera, "plan", deck, "--json", f"--plan.ranks={ranks}",
                f"--plan.machine={machine}", *settings])
@@ -89,12 +99,10 @@ def main():
         cases = [case for case in CASES if case[0] == ranks]
         times = [([], []) for _ in cases]
         for _ in range(args.rounds):
-            with tempfile.NamedTemporaryFile(suffix=".ini") as machine:
-                run(["mpiexec", "-n", str(ranks), args.tessera, "calibrate", machine.name])
+            with calibrated(args.tessera, ranks) as machine:
                 for (_, deck, settings), (said, seen) in zip(cases, times):
                     settings = ["--" + setting for setting in settings]
-                    said.append(predicted_seconds(args.tessera, deck, ranks, settings,
-                                                  machine.name))
+                    said.append(predicted_seconds(args.tessera, deck, ranks, settings, machine))
                     seen.append(measured_seconds(args.tessera, deck, ranks, settings,
                                                  args.steps))
         pairs = []

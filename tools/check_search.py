@@ -12,9 +12,8 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 
-from check_prediction import ROOT, measured_seconds, run
+from check_prediction import ROOT, calibrated, measured_seconds, run
 
 DECKS = ["input/bench/lm_small.ini", "input/bench/lm_gpt2.ini", "input/bench/lm_long.ini",
          "input/bench/resnet50_224.ini"]
@@ -44,10 +43,9 @@ def main():
     args = parser.parse_args()
     args.tessera = str((ROOT / args.tessera).resolve())
     slower = 0
-    with tempfile.NamedTemporaryFile(suffix=".ini") as machine:
-        run(["mpiexec", "-n", str(args.ranks), args.tessera, "calibrate", machine.name])
+    with calibrated(args.tessera, args.ranks) as machine:
         for deck in args.decks:
-            found = [search(args, deck, machine.name, what) for what in ("time", "memory")]
+            found = [search(args, deck, machine, what) for what in ("time", "memory")]
             seen = [[], []]
             for _ in range(args.rounds):
                 for best, times in zip(found, seen):

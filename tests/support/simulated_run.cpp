@@ -92,44 +92,36 @@ SimulatedRun::SimulatedRun(const VariableSet& variables, const std::vector<const
 
 void SimulatedRun::run(const std::string& section, const Values& inputs,
                        const kernels::Feeds& feeds) {
-  run_all(section, {inputs}, feeds);
-}
-
-void SimulatedRun::run_all(const std::string& section, const std::vector<Values>& inputs,
-                           const kernels::Feeds& feeds) {
   const auto& plan = program_.section(section);
   for (const auto& input : plan.inputs) {
     const auto& spec = plan.buffers[static_cast<std::size_t>(input.buffer)].spec;
-    const auto& given = inputs.at(static_cast<std::size_t>(input.micro));
-    const auto found = given.find(input.name);
-    TESSERA_CHECK(found != given.end(), "no value for input '", input.name, "'");
+    const auto found = inputs.find(input.name);
+    TESSERA_CHECK(found != inputs.end(), "no value for input '", input.name, "'");
     TESSERA_CHECK(static_cast<std::int64_t>(found->second.size()) == spec.shape.size(), "input '",
                   input.name, "' has ", found->second.size(), " values");
     for (int rank = 0; rank < executor_->local_ranks(); ++rank)
       executor_->set_input(
           section, input.name, rank,
-          cut_tile(found->second, spec, executor_->input_box(section, input.name, rank)).data(),
-          input.micro);
+          cut_tile(found->second, spec, executor_->input_box(section, input.name, rank)).data());
   }
   executor_->run(section, feeds);
 }
 
-std::vector<double> SimulatedRun::fetch(const std::string& section, const std::string& name,
-                                        int micro) {
+std::vector<double> SimulatedRun::fetch(const std::string& section, const std::string& name) {
   const auto& plan = program_.section(section);
   for (const auto& fetch : plan.fetches) {
-    if (fetch.name != name || fetch.micro != micro) continue;
+    if (fetch.name != name) continue;
     const auto& buffer = plan.buffers[static_cast<std::size_t>(fetch.buffer)];
     if (buffer.spec.shape.rank() == 0) {
       double sum = 0;
       for (int rank = 0; rank < executor_->local_ranks(); ++rank)
-        sum += executor_->fetch_share(section, name, rank, micro);
+        sum += executor_->fetch_share(section, name, rank);
       return {sum};
     }
   }
-  const auto values = executor_->fetch(section, name, 0, micro);
+  const auto values = executor_->fetch(section, name, 0);
   for (int rank = 1; rank < executor_->local_ranks(); ++rank) {
-    const auto others = executor_->fetch(section, name, rank, micro);
+    const auto others = executor_->fetch(section, name, rank);
     TESSERA_CHECK(
         values.empty() || std::memcmp(values.data(), others.data(), 8 * values.size()) == 0,
         "ranks 0 and ", rank, " hold different values of '", name, "'");

@@ -38,11 +38,8 @@ class SimulatedRun {
   /// Gives each rank its tile of the section's inputs, then runs it.
   void run(const std::string& section, const Values& inputs,
            const kernels::Feeds& feeds = {1, 0, {}});
-  /// The same for a section that holds several micro-batches.
-  void run_all(const std::string& section, const std::vector<Values>& inputs,
-               const kernels::Feeds& feeds);
   /// A fetched tensor or scalar. Every rank must hold the same; partial scalars are summed.
-  std::vector<double> fetch(const std::string& section, const std::string& name, int micro = 0);
+  std::vector<double> fetch(const std::string& section, const std::string& name);
 
   /// A whole variable, put together of the ranks' tiles.
   std::vector<double> variable(const std::string& name);
