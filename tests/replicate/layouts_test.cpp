@@ -1,31 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A small Transformer with sizes that divide by nothing trains alike on every mesh.
 #include <cmath>
-#include <random>
 
 #include "support/catch.hpp"
-#include "support/simulated_run.hpp"
-#include "tessera/models/transformer.hpp"
-#include "tessera/optim/schedule.hpp"
-#include "tessera/replicate/task.hpp"
+#include "support/small_training.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
 
 namespace {
 
-constexpr std::int64_t kBatch = 6, kLength = 5, kVocab = 11;
-
 models::TransformerConfig small_model() {
-  models::TransformerConfig config;
-  config.layers = 2;
-  config.d_model = 6;
-  config.d_ff = 7;
-  config.heads = 3;
-  config.d_kv = 2;
-  config.vocab = kVocab;
-  config.max_length = kLength;
-  config.dropout = 0.2;
+  auto config = SmallTraining::config(11);
   config.label_smoothing = 0.1;
   config.z_loss = 1e-3;
   return config;
@@ -39,62 +25,15 @@ optim::OptimConfig small_optim() {
   return config;
 }
 
-/// Rows of random tokens; some targets have weight 0.
-Values make_rows(std::uint64_t step) {
-  std::mt19937 random(static_cast<unsigned>(step));
-  Values rows;
-  for (std::int64_t i = 0; i < kBatch * kLength; ++i) {
-    rows["tokens"].push_back(static_cast<double>(random() % kVocab));
-    rows["targets"].push_back(static_cast<double>(random() % kVocab));
-    rows["weights"].push_back(random() % 4 == 0 ? 0 : 1);
-  }
-  return rows;
-}
-
-Values part_of(const Values& rows, std::int64_t micro, std::int64_t count) {
-  const std::size_t size = static_cast<std::size_t>(kBatch * kLength / count);
-  Values part;
-  for (const auto& [name, values] : rows) {
-    const auto first = values.begin() + static_cast<std::ptrdiff_t>(size) * micro;
-    part[name] = {first, first + static_cast<std::ptrdiff_t>(size)};
-  }
-  return part;
-}
-
-/// Losses and gradient norms of `steps` steps, then a weight.
+/// Losses and gradient norms of `steps` steps, then some weights.
 std::vector<double> train(const models::TransformerConfig& config, const optim::OptimConfig& optim,
-                          replicate::TaskConfig task_config, const plan::PlanOptions& options,
+                          const replicate::TaskConfig& task, const plan::PlanOptions& options,
                           int steps) {
-  models::Transformer model(config);
-  task_config.batch = kBatch;
-  task_config.length = kLength;
-  task_config.seed = 7;
-  replicate::Task task(model, optim, task_config);
-  SimulatedRun run(task.variables(), task.graphs(), options);
-  run.executor().initialize(7);
-  std::vector<double> curve;
-  for (int step = 1; step <= steps; ++step) {
-    const Values rows = make_rows(static_cast<std::uint64_t>(step));
-    double weight = 0, loss = 0;
-    for (double w : rows.at("weights")) weight += w;
-    kernels::Feeds feeds;
-    feeds.step = step;
-    feeds.values = {{"inverse_weight", 1 / weight},
-                    {"lr", optim::learning_rate(optim, step)},
-                    {"step", static_cast<double>(step)}};
-    for (std::int64_t micro = 0; micro < task_config.micro_batches; ++micro) {
-      feeds.micro = micro;
-      const std::string section = micro == 0 ? "micro" : "micro_next";
-      run.run(section, part_of(rows, micro, task_config.micro_batches), feeds);
-      loss += run.fetch(section, "loss")[0];
-    }
-    run.run("update", {}, feeds);
-    REQUIRE(run.fetch("update", "finite")[0] == 1);
-    curve.push_back(loss);
-    curve.push_back(run.fetch("update", "grad_norm")[0]);
-  }
+  const SmallTraining training(config, optim, task);
+  SimulatedRun run(training.task().variables(), training.task().graphs(), options);
+  auto curve = training.run(run.executor(), steps);
   for (const char* name : {"output", "embedding", "layer_1/attention/key", "layer_0/ffn/down"}) {
-    if (task.variables().find(name) < 0) continue;
+    if (training.task().variables().find(name) < 0) continue;
     const auto values = run.variable(name);
     curve.insert(curve.end(), values.begin(), values.end());
   }
@@ -102,11 +41,7 @@ std::vector<double> train(const models::TransformerConfig& config, const optim::
 }
 
 plan::PlanOptions options(const char* mesh, const char* rules, const char* shard = "") {
-  plan::PlanOptions options;
-  options.mesh = MeshShape::parse(mesh, 0);
-  options.layout = Layout::parse(rules);
-  options.shard = shard;
-  return options;
+  return SmallTraining::options(mesh, rules, shard);
 }
 
 const char* const kModelRules = "vocab:model,d_ff:model,heads:model";
@@ -150,6 +85,7 @@ void check_alike(const models::TransformerConfig& config, const optim::OptimConf
 
 replicate::TaskConfig task(DType dtype, std::int64_t micro_batches = 1) {
   replicate::TaskConfig config;
+  config.batch = SmallTraining::kBatch;
   config.dtype = dtype;
   config.micro_batches = micro_batches;
   return config;

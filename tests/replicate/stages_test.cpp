@@ -2,33 +2,22 @@
 // A Transformer whose layers are put on logical devices trains as on one rank, whatever the stages.
 #include <cmath>
 #include <numeric>
-#include <random>
 
 #include "support/catch.hpp"
-#include "support/simulated_run.hpp"
-#include "tessera/models/transformer.hpp"
-#include "tessera/optim/schedule.hpp"
+#include "support/small_training.hpp"
 #include "tessera/plan/report.hpp"
-#include "tessera/replicate/task.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
 
 namespace {
 
-constexpr std::int64_t kBatch = 20, kLength = 5, kVocab = 11;
+constexpr std::int64_t kBatch = 20;
 
 models::TransformerConfig small_model(std::int64_t stages = 4) {
-  models::TransformerConfig config;
+  auto config = SmallTraining::config(11);
   config.layers = 5;
   config.stages = stages;
-  config.d_model = 6;
-  config.d_ff = 7;
-  config.heads = 3;
-  config.d_kv = 2;
-  config.vocab = kVocab;
-  config.max_length = kLength;
-  config.dropout = 0.2;
   config.label_smoothing = 0.1;
   config.tied = true;
   return config;
@@ -46,11 +35,16 @@ optim::OptimConfig small_optim() {
 
 plan::PlanOptions on(const std::string& mesh, const std::string& rules = "batch:batch",
                      const std::string& shard = "") {
-  plan::PlanOptions options;
-  options.mesh = MeshShape::parse(mesh, 0);
-  options.layout = Layout::parse(rules);
-  options.shard = shard;
-  return options;
+  return SmallTraining::options(mesh, rules, shard);
+}
+
+replicate::TaskConfig task_config(std::int64_t micro_batches, std::vector<std::string> recompute) {
+  replicate::TaskConfig config;
+  config.batch = kBatch;
+  config.dtype = DType::f64;
+  config.micro_batches = micro_batches;
+  config.recompute = std::move(recompute);
+  return config;
 }
 
 /// A model's training on simulated ranks.
@@ -58,85 +52,22 @@ struct Training {
   Training(const models::TransformerConfig& config, const optim::OptimConfig& optim,
            std::int64_t micro_batches, const plan::PlanOptions& options,
            std::vector<std::string> recompute = {})
-      : model(config),
-        task(model, optim, task_config(micro_batches, std::move(recompute))),
-        run(task.variables(), task.graphs(), options) {
-    run.executor().initialize(7);
-  }
-  static replicate::TaskConfig task_config(std::int64_t micro_batches,
-                                           std::vector<std::string> recompute) {
-    replicate::TaskConfig config;
-    config.batch = kBatch;
-    config.length = kLength;
-    config.seed = 7;
-    config.dtype = DType::f64;
-    config.micro_batches = micro_batches;
-    config.recompute = std::move(recompute);
-    return config;
-  }
-
-  std::vector<Values> rows_of(int step) const {
-    std::mt19937 random(static_cast<unsigned>(step));
-    const auto count = task.config().micro_batches;
-    std::vector<Values> rows(static_cast<std::size_t>(count));
-    for (auto& part : rows)
-      for (std::int64_t i = 0; i < kBatch / count * kLength; ++i) {
-        part["tokens"].push_back(static_cast<double>(random() % kVocab));
-        part["targets"].push_back(static_cast<double>(random() % kVocab));
-        part["weights"].push_back(random() % 4 == 0 ? 0 : 1);
-      }
-    return rows;
-  }
-
-  /// Loss and gradient norm of a step.
-  std::pair<double, double> step(int number) {
-    const auto rows = rows_of(number);
-    double weight = 0, loss = 0;
-    for (const auto& part : rows)
-      for (double w : part.at("weights")) weight += w;
-    kernels::Feeds feeds;
-    feeds.step = number;
-    feeds.values = {{"inverse_weight", 1 / weight},
-                    {"lr", optim::learning_rate(task.optim(), number)},
-                    {"step", static_cast<double>(number)}};
-    const int held = run.program().section("micro").micro_batches;
-    if (held > 1) {
-      REQUIRE(held == task.config().micro_batches);
-      run.run_all("micro", rows, feeds);
-      for (int micro = 0; micro < held; ++micro) loss += run.fetch("micro", "loss", micro)[0];
-    } else {
-      for (std::size_t micro = 0; micro < rows.size(); ++micro) {
-        feeds.micro = static_cast<std::int64_t>(micro);
-        const std::string section = micro == 0 ? "micro" : "micro_next";
-        run.run(section, rows[micro], feeds);
-        loss += run.fetch(section, "loss")[0];
-      }
-      feeds.micro = 0;
-    }
-    run.run("update", {}, feeds);
-    REQUIRE(run.fetch("update", "finite")[0] == 1);
-    return {loss, run.fetch("update", "grad_norm")[0]};
-  }
+      : training(config, optim, task_config(micro_batches, std::move(recompute))),
+        run(training.task().variables(), training.task().graphs(), options) {}
 
   /// Losses and gradient norms of some steps, then some weights and averages.
   std::vector<double> curve(int steps) {
-    std::vector<double> curve;
-    for (int number = 1; number <= steps; ++number) {
-      const auto [loss, norm] = step(number);
-      curve.push_back(loss);
-      curve.push_back(norm);
-    }
+    auto curve = training.run(run.executor(), steps);
     for (const char* name : {"embedding", "layer_1/attention/key", "layer_4/ffn/down",
                              "ema/embedding", "optimizer/m/layer_2/ffn/up"}) {
-      if (task.variables().find(name) < 0) continue;
+      if (training.task().variables().find(name) < 0) continue;
       const auto values = run.variable(name);
       curve.insert(curve.end(), values.begin(), values.end());
     }
     return curve;
   }
 
-  models::Transformer model;
-  replicate::Task task;
+  SmallTraining training;
   SimulatedRun run;
 };
 

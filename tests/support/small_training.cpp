@@ -2,16 +2,19 @@
 #include "support/small_training.hpp"
 
 #include <random>
+#include <utility>
 
+#include "tessera/base/error.hpp"
 #include "tessera/optim/schedule.hpp"
 
 namespace tessera::test {
 namespace {
 
-Values random_rows(int step, std::int64_t vocab) {
+/// Rows of random tokens; some targets have weight 0.
+Values random_rows(int step, std::int64_t batch, std::int64_t vocab) {
   std::mt19937 random(static_cast<unsigned>(step));
   Values rows;
-  for (std::int64_t i = 0; i < SmallTraining::kBatch * SmallTraining::kLength; ++i) {
+  for (std::int64_t i = 0; i < batch * SmallTraining::kLength; ++i) {
     rows["tokens"].push_back(static_cast<double>(random() % static_cast<unsigned>(vocab)));
     rows["targets"].push_back(static_cast<double>(random() % static_cast<unsigned>(vocab)));
     rows["weights"].push_back(random() % 4 == 0 ? 0 : 1);
@@ -58,21 +61,35 @@ models::TransformerConfig SmallTraining::config(std::int64_t vocab) {
   return config;
 }
 
-SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& config,
-                             std::vector<std::string> recompute, std::int64_t micro_batches,
-                             bool last_apart)
-    : vocab_(config.vocab), model_(config) {
+static optim::OptimConfig plain_optim() {
   optim::OptimConfig optim;
   optim.lr = 0.01;
   optim.clip_norm = 0.5;
+  return optim;
+}
+
+static replicate::TaskConfig task_of(DType dtype, std::vector<std::string> recompute,
+                                     std::int64_t micro_batches, bool last_apart) {
   replicate::TaskConfig task;
-  task.batch = kBatch;
-  task.length = kLength;
+  task.batch = SmallTraining::kBatch;
   task.dtype = dtype;
-  task.seed = 7;
   task.recompute = std::move(recompute);
   task.micro_batches = micro_batches;
   task.last_apart = last_apart;
+  return task;
+}
+
+SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& config,
+                             std::vector<std::string> recompute, std::int64_t micro_batches,
+                             bool last_apart)
+    : SmallTraining(config, plain_optim(),
+                    task_of(dtype, std::move(recompute), micro_batches, last_apart)) {}
+
+SmallTraining::SmallTraining(const models::TransformerConfig& config,
+                             const optim::OptimConfig& optim, replicate::TaskConfig task)
+    : vocab_(config.vocab), model_(config) {
+  task.length = kLength;
+  task.seed = 7;
   task_ = std::make_unique<replicate::Task>(model_, optim, task);
 }
 
@@ -99,7 +116,7 @@ std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) c
   executor.initialize(7);
   std::vector<double> curve;
   for (int step = 1; step <= steps; ++step) {
-    const Values rows = random_rows(step, vocab_);
+    const Values rows = random_rows(step, task_->config().batch, vocab_);
     double weight = 0, loss = 0;
     for (double w : rows.at("weights")) weight += w;
     kernels::Feeds feeds;
@@ -109,6 +126,8 @@ std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) c
                     {"step", static_cast<double>(step)}};
     const auto& config = task_->config();
     const int held = executor.program().section("micro").micro_batches;
+    TESSERA_CHECK(held == 1 || held == config.micro_batches, "a section holds ", held, " of ",
+                  config.micro_batches, " micro-batches");
     for (std::int64_t micro = 0; micro < config.micro_batches; micro += held) {
       const bool is_last = config.last_apart && micro + 1 == config.micro_batches;
       const char* section = micro == 0 ? "micro" : is_last ? "micro_last" : "micro_next";
@@ -122,6 +141,7 @@ std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) c
     }
     feeds.micro = 0;
     executor.run("update", feeds);
+    TESSERA_CHECK(executor.fetch("update", "finite", 0)[0] == 1, "step ", step, " is not finite");
     curve.push_back(loss);
     curve.push_back(executor.fetch("update", "grad_norm", 0)[0]);
   }

@@ -24,6 +24,9 @@ class SmallTraining {
   SmallTraining(DType dtype, const models::TransformerConfig& config,
                 std::vector<std::string> recompute = {}, std::int64_t micro_batches = 1,
                 bool last_apart = false);
+  /// `task` says all but length and seed.
+  SmallTraining(const models::TransformerConfig& config, const optim::OptimConfig& optim,
+                replicate::TaskConfig task);
   static models::TransformerConfig config(std::int64_t vocab);
 
   const replicate::Task& task() const { return *task_; }
@@ -33,7 +36,7 @@ class SmallTraining {
   static plan::PlanOptions options(const std::string& mesh, const std::string& rules,
                                    const std::string& shard = "", const std::string& store = "");
   /// Steps 1 … `steps`: this process's share of the losses (to be summed over processes), then of
-  /// the gradient norms' (whole on every rank), alternating.
+  /// the gradient norms' (whole on every rank), alternating. All must be finite.
   std::vector<double> run(runtime::Executor& executor, int steps) const;
 
  private:
