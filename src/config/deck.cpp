@@ -78,6 +78,11 @@ void Deck::set(const std::vector<std::string>& settings) {
 }
 
 void Deck::set(const std::string& key, const std::string& value) {
+  // The resolved deck is stored as text and must be readable.
+  for (const char c : value)
+    check_user(static_cast<unsigned char>(c) >= 0x20 || c == '\t' || c == '\n' || c == '\r',
+               "command line: the value of '", key, "' holds byte ", static_cast<int>(c),
+               "; values are text in UTF-8");
   const Assignment* earlier = find_in(settings_, key);
   if (earlier && earlier->value == value) return;
   check_user(!earlier, "command line: '", key, "' is given two values, '",

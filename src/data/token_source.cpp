@@ -140,11 +140,10 @@ TokenStreams open_tokens(const DataConfig& config, std::int64_t model_vocab) {
   return streams;
 }
 
-TokenStreams open_random(const DataConfig& config, std::int64_t model_vocab) {
+TokenStreams open_random(const DataConfig& config, std::int64_t model_vocab, std::uint64_t seed) {
   const std::int64_t vocab = random_vocab(config, model_vocab);
   TokenStreams streams;
   streams.vocabulary = Vocabulary::numbers(vocab);
-  const auto seed = static_cast<std::uint64_t>(std::max<std::int64_t>(config.seed, 0));
   cut({random_tokens(config.random_tokens, vocab, seed), 1}, config.validation_fraction, streams);
   return streams;
 }
@@ -168,18 +167,20 @@ std::int64_t random_vocab(const DataConfig& config, std::int64_t model_vocab) {
   return vocab;
 }
 
-TokenStreams open_token_streams(const DataConfig& config, std::int64_t model_vocab) {
+TokenStreams open_token_streams(const DataConfig& config, std::int64_t model_vocab,
+                                std::uint64_t seed) {
   if (config.source == "text") return open_text(config, model_vocab);
   if (config.source == "tokens") return open_tokens(config, model_vocab);
-  return open_random(config, model_vocab);
+  return open_random(config, model_vocab, seed);
 }
 
 Corpus open_token_source(const DataConfig& config, const Wanted& wanted) {
-  const TokenStreams streams = open_token_streams(config, wanted.vocab);
+  const std::uint64_t seed = order_seed(config, wanted);
+  const TokenStreams streams = open_token_streams(config, wanted.vocab, seed);
   check_long_enough(streams.train, config.length, "data.path");
   Corpus corpus;
-  corpus.train = std::make_shared<TokenSamples>(streams.train, config.length,
-                                                order_seed(config, wanted), Order::Kind::shuffled);
+  corpus.train = std::make_shared<TokenSamples>(streams.train, config.length, seed,
+                                                Order::Kind::shuffled);
   if (!streams.validation.empty())
     corpus.validation = std::make_shared<TokenSamples>(streams.validation, config.length, 0,
                                                        Order::Kind::sequential);

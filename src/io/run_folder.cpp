@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/io/run_folder.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 
 #include "io/posix_file.hpp"
 #include "io/run_lock.hpp"
@@ -46,7 +46,8 @@ bool holds_run(const std::string& path) {
   return !find_checkpoints(path + "/checkpoints").empty();
 }
 
-RunFolder::RunFolder(const std::string& path, Use use) : path_(path) {
+RunFolder::RunFolder(const std::string& path, Use use, std::chrono::milliseconds pulse)
+    : path_(path) {
   check_user(use != Use::fresh || !holds_run(path_), "run.dir ", path_,
              " holds a run already: go on with it by train.resume=auto, write over it by "
              "run.overwrite=true, or choose another run.dir");
@@ -66,9 +67,12 @@ RunFolder::RunFolder(const std::string& path, Use use) : path_(path) {
     release_lock(path_ + "/lock", owner_);
     throw;
   }
+  pulse_ = std::jthread([this, pulse](const std::stop_token& stop) { show_life(stop, pulse); });
 }
 
 RunFolder::~RunFolder() {
+  pulse_.request_stop();
+  pulse_.join();
   try {
     release_lock(path_ + "/lock", owner_);
   } catch (const std::exception&) {
@@ -80,13 +84,25 @@ void RunFolder::store_deck(const std::string& text) const {
   replace_file(path_ + "/deck.ini", text);
 }
 
-void RunFolder::touch() {
+void RunFolder::check_lock() const {
   const std::string lock = path_ + "/lock";
-  if (read_file(lock) != owner_) {
-    throw Error(concat(lock, ": another job has taken over this folder (",
-                       LockOwner::parse(read_file(lock)).describe(), ")"));
+  const std::string text = read_file(lock);
+  if (text == owner_) return;
+  throw Error(concat(lock, ": another job has taken over this folder (",
+                     LockOwner::parse(text).describe(), ")"));
+}
+
+void RunFolder::show_life(const std::stop_token& stop, std::chrono::milliseconds pulse) const {
+  std::mutex mutex;
+  std::condition_variable_any sleep;
+  std::unique_lock held(mutex);
+  while (!sleep.wait_for(held, stop, pulse, [] { return false; }) && !stop.stop_requested()) {
+    try {
+      touch_lock(path_ + "/lock", owner_);
+    } catch (const std::exception&) {
+      // A file system that fails for a moment; check_lock says what lasts.
+    }
   }
-  if (::utimensat(AT_FDCWD, lock.c_str(), nullptr, 0) != 0) fail_with_errno(lock, "can't touch");
 }
 
 }  // namespace tessera::io

@@ -52,7 +52,7 @@ std::string job_id() {
 }
 
 /// The lock file, held by flock(2) while it is looked at and rewritten. Where the file system has
-/// no flock, two jobs that start within the same instant may both win; touch() tells one of them.
+/// no flock, two jobs that start within the same instant may both win; check_lock() tells one of them.
 class LockFile {
  public:
   explicit LockFile(const std::string& path) : path_(path) {
@@ -142,6 +142,11 @@ std::string take_lock(const std::string& file) {
              " s ago): wait for it or choose another run.dir; if it is dead, remove the file");
   lock.write(us.to_text());
   return us.to_text();
+}
+
+void touch_lock(const std::string& file, const std::string& owner) {
+  if (read_file(file) != owner) return;
+  if (::utimensat(AT_FDCWD, file.c_str(), nullptr, 0) != 0) fail_with_errno(file, "can't touch");
 }
 
 void release_lock(const std::string& file, const std::string& owner) {

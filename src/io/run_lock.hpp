@@ -27,6 +27,8 @@ bool may_take_over(const LockOwner& owner, const LockOwner& us, double age_secon
 /// Takes the lock file, or UserError that names its owner and how to go on. Returns what was
 /// written into it.
 std::string take_lock(const std::string& file);
+/// Makes the lock file young again if it still holds `owner`. Error if it can't be read or touched.
+void touch_lock(const std::string& file, const std::string& owner);
 /// Removes the lock file if it still holds `owner`.
 void release_lock(const std::string& file, const std::string& owner);
 

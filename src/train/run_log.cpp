@@ -37,11 +37,11 @@ void RunLog::say(const std::string& line) {
   if (folder_) progress_.say(line);
 }
 
-void RunLog::keep_lock(double now) {
-  constexpr double kInterval = 20;  // seconds; others take a lock over after ten minutes
-  if (!folder_ || now - last_touch_ < kInterval) return;
-  folder_->touch();
-  last_touch_ = now;
+void RunLog::check_lock(double now) {
+  constexpr double kInterval = 20;  // seconds
+  if (!folder_ || now - last_look_ < kInterval) return;
+  folder_->check_lock();
+  last_look_ = now;
 }
 
 void RunLog::finish() {

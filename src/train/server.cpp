@@ -186,7 +186,7 @@ void Server::look_around() {
   const double now = now_();
   if (now - last_look_ < kInterval || stop_ != Stop::none) return;
   last_look_ = now;
-  log_.keep_lock(now);
+  log_.check_lock(now);
   const auto votes = watch_.votes();
   stop_ = StopWatch::decide(votes.data());
   if (stop_ != Stop::none) turns_.stop();

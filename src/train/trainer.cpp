@@ -173,7 +173,7 @@ Stop Trainer::step() {
   watch_.clock().add_step_seconds(seconds);
   record(sums, seconds);
   observers_.step_done();
-  log_.keep_lock(watch_.clock().elapsed());
+  log_.check_lock(watch_.clock().elapsed());
   return sums.stop;
 }
 

@@ -101,6 +101,11 @@ TEST_CASE("Settings must have a value, and one only") {
   CHECK(message_of([&] {
           deck.set({"--a.x=1", "--a.x=2"});
         }) == "command line: 'a.x' is given two values, '1' and '2'");
+  // What the stored deck could not be read with; what it can is quoted there.
+  CHECK(message_of([&] { deck.set({"--a.y=1\x02"}); }) ==
+        "command line: the value of 'a.y' holds byte 2; values are text in UTF-8");
+  deck.set({"--a.z=\tone\r\ntwo"});
+  CHECK(deck.find("a.z") == "\tone\r\ntwo");
 }
 
 TEST_CASE("Keys are never guessed from their beginnings") {

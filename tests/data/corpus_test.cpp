@@ -144,6 +144,16 @@ TEST_CASE("Random tokens take the model's vocabulary unless told otherwise") {
   CHECK(contains(message, "256"));
 }
 
+TEST_CASE("Random tokens are a function of data.seed, or of the run's") {
+  const auto first = [](const std::string& keys, std::uint64_t run_seed) {
+    const DataConfig config = configure("source = random\nlength = 8\n" + keys, "");
+    return open_corpus(config, wanted(config, 256, run_seed)).train->digest().to_string();
+  };
+  CHECK(first("", 1) == first("", 1));
+  CHECK(first("", 1) != first("", 2));
+  CHECK(first("seed = 3\n", 1) == first("seed = 3\n", 2));
+}
+
 TEST_CASE("Order: data.seed, or the run's") {
   const Scratch scratch;
   scratch.write("a.txt", std::string(5000, 'a'));

@@ -4,8 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <thread>
 
 #include "io/checkpoint_support.hpp"
 #include "io/run_lock.hpp"
@@ -80,7 +83,7 @@ TEST_CASE("two jobs can't be in one folder, and a dead one's lock is taken over"
       return named ? 7 : 8;
     });
     CHECK(code == 7);
-    run.touch();  // still ours
+    run.check_lock();  // still ours
   }
   CHECK(in_child([&] {
           new RunFolder(path, RunFolder::Use::resume);  // dies with the lock
@@ -88,9 +91,26 @@ TEST_CASE("two jobs can't be in one folder, and a dead one's lock is taken over"
         }) == 9);
   CHECK(std::filesystem::exists(path + "/lock"));
   RunFolder run(path, RunFolder::Use::resume);
-  run.touch();
+  run.check_lock();
   test::write_bytes(path + "/lock", LockOwner{"elsewhere", 1, "2", ""}.to_text());
-  CHECK(contains(message_of<Error>([&] { run.touch(); }), "elsewhere"));
+  CHECK(contains(message_of<Error>([&] { run.check_lock(); }), "elsewhere"));
+}
+
+TEST_CASE("a lock stays young while its job is busy with something long") {
+  const test::TemporaryFolder top;
+  const std::string lock = top / "run/lock";
+  const RunFolder run(top / "run", RunFolder::Use::fresh, std::chrono::milliseconds(5));
+  const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  std::filesystem::last_write_time(lock, old);
+  for (int i = 0; i < 2000 && std::filesystem::last_write_time(lock) == old; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(std::filesystem::last_write_time(lock) > old + std::chrono::minutes(50));
+  // Another job's lock is not ours to keep young.
+  test::write_bytes(lock, LockOwner{"elsewhere", 1, "2", ""}.to_text());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a touch may be under way
+  std::filesystem::last_write_time(lock, old);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(std::filesystem::last_write_time(lock) == old);
 }
 
 TEST_CASE("whose lock may be taken over") {

@@ -2,6 +2,7 @@
 // Residual nets over pictures whose sides divide by nothing train alike on every mesh,
 // data-parallel, the picture cut, the filters cut; norms over all of the batch or over parts of it.
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "support/catch.hpp"
@@ -175,6 +176,25 @@ TEST_CASE("what a deck can get wrong of a residual net is named by its keys") {
   config = small_net(49);
   config.blocks = {};
   CHECK(message(config).find("model.depth = 49") != std::string::npos);
+}
+
+TEST_CASE("a label is right if no class is likelier, and never in a row of NaN") {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const Values values = {{"logits", {1, 2, 2, /**/ 3, 1, 2, /**/ kNan, kNan, kNan, /**/ 1, 2, 0}},
+                         {"labels", {2, 2, 0, 1}}};
+  for (const auto& [mesh, rules] : {std::pair{"", ""}, std::pair{"m:3", "classes:m"}}) {
+    VariableSet variables;
+    Graph graph("s", variables);
+    const Tensor logits = graph.input("logits", {Shape{{"batch", 4}, {"classes", 3}}, DType::f32});
+    const Tensor labels = graph.input("labels", {Shape{{"batch", 4}}, DType::i32});
+    graph.fetch("right", nn::correct(logits, labels));
+    plan::PlanOptions options;
+    options.mesh = MeshShape::parse(mesh, 0);
+    options.layout = Layout::parse(rules);
+    SimulatedRun run(variables, {&graph}, options);
+    run.run("s", values);
+    CHECK(run.fetch("s", "right") == std::vector<double>{1, 0, 0, 1});
+  }
 }
 
 TEST_CASE("a label is among the likeliest as plain loops find it, wherever classes lie") {

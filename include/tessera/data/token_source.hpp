@@ -19,8 +19,9 @@ struct TokenStreams {
 };
 
 /// Streams of data.source = text, tokens or random. Ids must stay below `model_vocab` (0: below the
-/// data's vocabulary). UserError that names the key.
-TokenStreams open_token_streams(const DataConfig& config, std::int64_t model_vocab);
+/// data's vocabulary); random ones are a function of `seed`. UserError that names the key.
+TokenStreams open_token_streams(const DataConfig& config, std::int64_t model_vocab,
+                                std::uint64_t seed = 0);
 
 /// Below which ids of data.source = random stay; UserError if neither data nor model say so, or
 /// data.vocab is more than the model's.

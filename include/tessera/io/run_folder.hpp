@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <chrono>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 namespace tessera::io {
 
@@ -22,7 +25,8 @@ class RunFolder {
   /// Creates the folder, takes the lock, removes unfinished files of a killed save. UserError if
   /// the folder holds a run under Use::fresh (naming the keys that help), if another job has the
   /// lock (naming it), or if the folder can't be made or written.
-  RunFolder(const std::string& path, Use use);
+  RunFolder(const std::string& path, Use use,
+            std::chrono::milliseconds pulse = std::chrono::seconds(20));
   /// Gives the lock back.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -34,13 +38,16 @@ class RunFolder {
 
   /// Stores the resolved deck as deck.ini, replaced in one go.
   void store_deck(const std::string& text) const;
-  /// Shows that the job lives; call at least once a minute. Error if another job has taken the
-  /// lock.
-  void touch();
+  /// Error if another job has taken the lock. That this one lives is shown by a thread every
+  /// `pulse`, also while it evaluates, draws or saves for longer than a lock lasts.
+  void check_lock() const;
 
  private:
+  void show_life(const std::stop_token& stop, std::chrono::milliseconds pulse) const;
+
   std::string path_;
-  std::string owner_;  // what we wrote into the lock
+  std::string owner_;   // what we wrote into the lock
+  std::jthread pulse_;  // runs show_life
 };
 
 /// Whether a folder holds a run: metrics or checkpoints.

@@ -25,8 +25,8 @@ class RunLog {
   /// A line of its own in metrics.jsonl.
   void append(const std::string& json);
   void say(const std::string& line);
-  /// Shows other jobs from time to time that this one lives. `now` in seconds.
-  void keep_lock(double now);
+  /// Looks from time to time whether the folder is still ours; Error if not. `now` in seconds.
+  void check_lock(double now);
   /// Ends the progress line.
   void finish();
 
@@ -34,7 +34,7 @@ class RunLog {
   io::RunFolder* folder_;
   Progress progress_;
   std::optional<io::MetricsFile> metrics_;
-  double last_touch_ = 0;
+  double last_look_ = 0;
 };
 
 }  // namespace tessera::train
