@@ -21,7 +21,7 @@ except ImportError:
 
 def lines_of(path):
     try:
-        with (sys.stdin if path == "-" else open(path, encoding="utf-8")) as file:
+        with open(0 if path == "-" else path, encoding="utf-8", newline="\n") as file:
             return [line.rstrip("\r\n") for line in file]
     except OSError as error:
         sys.exit(f"bleu.py: cannot read {path}: {error.strerror}")

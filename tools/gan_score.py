@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge generated pictures by a convolutional net that Tessera trained on real ones.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Draw the pictures of a file of samples, or of an array file, as a grid in a PNG.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Write pictures and their labels into an array file that a deck names in data.path.
 
@@ -143,7 +144,7 @@ def encode(task):
             packed = io.BytesIO()
             image.save(packed, "JPEG", quality=quality)
             return path, packed.getvalue(), None
-    except (OSError, SyntaxError, ValueError) as error:
+    except Exception as error:  # PIL has many, as DecompressionBombError
         return path, None, str(error)
 
 

@@ -39,7 +39,8 @@ try:
 except ImportError as missing:
     sys.exit(f"prepare_pairs.py needs the Python packages h5py, numpy and sentencepiece: {missing}")
 
-from prepare_text import (Ids, Wrong, lines_of, load_model, width_of, write_ids, write_pieces)
+from prepare_text import (CHUNK, Ids, Wrong, lines_of, load_model, width_of, write_ids,
+                          write_pieces)
 
 FORMAT = "tessera pairs 1"
 END = 1
@@ -69,7 +70,7 @@ def train_model(source, target, options):
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=lines, model_writer=out, model_type=options.kind,
             vocab_size=options.vocab, byte_fallback=True, normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
+            remove_extra_whitespaces=False, max_sentence_length=4 * CHUNK,
             character_coverage=options.coverage, input_sentence_size=options.training_lines,
             shuffle_input_sentence=True, pad_id=0, eos_id=END, unk_id=2, bos_id=-1, minloglevel=2)
     except RuntimeError as error:

@@ -47,9 +47,9 @@ class Wrong(Exception):
 
 
 def lines_of(path):
-    """Lines of a UTF-8 file, line ends included."""
+    """Lines of a UTF-8 file, line ends included. A carriage return alone ends none."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8", newline="\n") as file:
             yield from file
     except UnicodeDecodeError as error:
         raise Wrong(f"{path} is not UTF-8 text ({error.reason}); convert it, e.g. with iconv"
@@ -96,13 +96,16 @@ def chunks_of(pieces):
 def train_model(paths, options):
     """A SentencePiece model of the text, as bytes."""
     out = io.BytesIO()
-    lines = (line.rstrip("\r\n") for path in paths for line in lines_of(path))
+    # SentencePiece silently passes over lines that are longer than its limit.
+    lines = (piece for path in paths for line in lines_of(path)
+             for piece in chunks_of([line.rstrip("\r\n")]))
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(line for line in lines if line.strip()), model_writer=out,
         model_type=options.kind, vocab_size=options.vocab, byte_fallback=True,
         normalization_rule_name="identity", add_dummy_prefix=False, remove_extra_whitespaces=False,
         character_coverage=options.coverage, input_sentence_size=options.training_lines,
-        shuffle_input_sentence=True, unk_id=0, eos_id=1, bos_id=-1, pad_id=-1, minloglevel=2)
+        max_sentence_length=4 * CHUNK, shuffle_input_sentence=True, unk_id=0, eos_id=1, bos_id=-1,
+        pad_id=-1, minloglevel=2)
     return out.getvalue()
 
 

@@ -30,15 +30,20 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The first argument that is no option; "help" for --help, "version" for --version.
+/// The first argument that is no option, "version" for --version; "help" if --help stands anywhere:
+/// who asks for it wants no run.
 std::string verb_of(int argc, char** argv) {
+  std::string verb;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--help" || argument == "-h") return "help";
-    if (argument == "--version") return "version";
-    if (!argument.empty() && argument.front() != '-') return argument;
+    if (!verb.empty()) continue;
+    if (argument == "--version")
+      verb = "version";
+    else if (!argument.empty() && argument.front() != '-')
+      verb = argument;
   }
-  return "";
+  return verb;
 }
 
 /// The command line without what Kokkos left of its own options, of which it warns.

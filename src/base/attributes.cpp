@@ -59,7 +59,9 @@ std::int64_t Attributes::integer(std::string_view name) const {
   return get<std::int64_t>(find(name), name);
 }
 double Attributes::real(std::string_view name) const {
-  return get<double>(find(name), name);
+  const Attribute* attribute = find(name);
+  const auto* whole = attribute ? std::get_if<std::int64_t>(attribute) : nullptr;
+  return whole ? static_cast<double>(*whole) : get<double>(attribute, name);
 }
 const std::string& Attributes::text(std::string_view name) const {
   return get<std::string>(find(name), name);

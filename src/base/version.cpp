@@ -55,7 +55,10 @@ std::string host_name() {
 
 std::vector<std::string> source_text_folders() {
   const fs::path prefix = installed_prefix();
-  if (!prefix.empty()) return existing(prefix, {"include/tessera", "share/tessera"});
+  // Not all of share/tessera: runs of its decks lie there, too.
+  if (!prefix.empty())
+    return existing(prefix, {"include/tessera", "share/tessera/input", "share/tessera/jobs",
+                             "share/tessera/tools"});
   return existing(build::kSourceFolder, {"include", "src", "docs", "input"});
 }
 

@@ -34,10 +34,10 @@ Handler& handler_of(j_common_ptr info) {
   std::longjmp(handler.back, 1);
 }
 
-/// Warnings that mean that pixels are missing are errors; the rest is nothing to be told.
+/// A file that ends too early is an error, as it is to other readers and to prepare_images.py; of
+/// what libjpeg warns of besides nothing is to be told.
 void heed(j_common_ptr info, int level) {
-  const int code = info->err->msg_code;
-  if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) leave(info);
+  if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) leave(info);
 }
 
 void say_nothing(j_common_ptr) {}

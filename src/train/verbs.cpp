@@ -173,7 +173,7 @@ ExitCode run_help(const Models& models, const config::CommandLine& line, std::os
   config::Deck deck;
   deck.set(line.settings);
   const auto settings = describe_settings(models, deck.find("model.name"));
-  if (line.files.empty())
+  if (line.files.empty() || line.verb != "help")  // "train DECK --help"
     out << usage() << "\n" << settings->schema.reference();
   else
     for (const auto& key : line.files) out << settings->schema.help(key);

@@ -45,7 +45,7 @@ void add_pictures(Writer& writer, const std::string& part, std::int64_t samples)
   writer
       .add("/" + part + "/image", {samples, kHeight, kWidth, kChannels}, pixels,
            Kind::unsigned_integer)
-      .set("offset", 3.0)
+      .set("offset", std::int64_t{3})  // what h5py makes of a whole number
       .set("factor", 0.5);
   writer.add("/" + part + "/label", {samples, 1}, labels, Kind::unsigned_integer);
 }

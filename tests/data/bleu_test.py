@@ -33,6 +33,8 @@ class Bleu(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertAlmostEqual(json.loads(done.stdout)["bleu"], 100)
         self.assertIn("tok:none", json.loads(done.stdout)["signature"])
+        done = self.score([LINES[0].replace(" ", "\r", 1), LINES[1]], LINES)  # two lines still
+        self.assertEqual(done.returncode, 0, done.stderr)
         worse = self.score(LINES, [LINES[0], "ten green cats sing in the wood ."], "--json")
         self.assertLess(json.loads(worse.stdout)["bleu"], 80)
 

@@ -8,9 +8,11 @@ usage: prepare_images_test.py DATA_PRINT_IMAGES
 import io
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 try:
     import h5py
@@ -128,9 +130,13 @@ def check_names_and_shards(place):
         kind = "png" if i % 5 == 0 else "JPEG"
         scene(30 + i, 40, i).save(folder / f"n{10000000 + i // 2:08d}_thing_{i}.{kind}", quality=90)
     (folder / "n20000000_broken.JPEG").write_bytes(b"\xff\xd8 no picture")
+    head = struct.pack(">4s2I5B", b"IHDR", 30000, 30000, 8, 0, 0, 0, 0)  # PIL refuses that many
+    (folder / "n20000000_huge.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head
+        + struct.pack(">2I4s", zlib.crc32(head), 1, b"IDAT"))
     told = prepare(place, "named", "named.h5", "--shard", 8, "--validation", 0.25, "--shorter", 36)
     assert "n20000000_broken.JPEG" in told.stderr, told.stderr
-    assert "18 training and 5 validation pictures of 13 classes, 1 left out" in told.stdout, told
+    assert "18 training and 5 validation pictures of 13 classes, 2 left out" in told.stdout, told
     files = sorted(path.name for path in place.glob("named-*.h5"))
     assert files == ["named-train-00000.h5", "named-train-00001.h5", "named-train-00002.h5",
                      "named-validation-00000.h5"], files

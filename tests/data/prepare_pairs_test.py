@@ -91,6 +91,11 @@ class PreparePairs(unittest.TestCase):
             begin = first["train/source"][...]
             self.assertTrue((file["train/source"][:len(begin)] == begin).all())
 
+    def test_a_carriage_return_alone_ends_no_line(self):
+        self.write("cr.txt", "\n".join(self.sources).replace(" ", "\r", 1) + "\n")
+        done = self.run_tool("cr.h5", "cr.txt", "b.txt", "--model", self.folder / "pairs.h5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_bad_input_is_refused(self):
         self.write("short.txt", "\n".join(self.targets[:-1]) + "\n")
         for source, target, options, message in (

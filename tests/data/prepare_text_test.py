@@ -157,6 +157,12 @@ class PrepareText(unittest.TestCase):
         self.assertEqual(found["train_text"], text)
         self.assertEqual(found["train_ids"].count(1), 1)
 
+    def test_long_lines_train_the_vocabulary_too(self):
+        text = "".join(self.paragraphs).replace("\n", " ")
+        self.assertGreater(len(text.encode()), 4192)  # SentencePiece's own limit
+        file = self.prepare("line.h5", self.write("line.txt", text), "--vocab", "300")
+        self.assertEqual(self.read(file)["vocab"], [300])
+
     def test_a_model_that_puts_a_blank_in_front(self):
         prefix = str(self.folder / "plain")
         sentencepiece.SentencePieceTrainer.train(input=self.text, model_prefix=prefix,

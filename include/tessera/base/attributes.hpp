@@ -25,7 +25,8 @@ class Attributes {
   Attributes& set(std::string name, Attribute value);
   bool contains(std::string_view name) const;
 
-  /// The value under `name`; Error if it is missing or of another type.
+  /// The value under `name`; Error if it is missing or of another type. An integer is a real, too:
+  /// in files of others' making whole numbers are often stored as such.
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   const std::string& text(std::string_view name) const;

@@ -60,6 +60,14 @@ class Outside(unittest.TestCase):
         # The text that the embedded default trains on is the installed tree's own.
         self.assertIn("train", run(self.prefix / "bin/tessera", "help", cwd=self.folder))
 
+    def test_an_installed_deck_goes_on(self):
+        share = self.prefix / "share/tessera"
+        for steps in (1, 2):  # the run's own files, which lie in the tree, are no part of its text
+            run(MPIEXEC, "-n", "1", self.prefix / "bin/tessera", "train", share / "input/lm.ini",
+                f"--train.steps={steps}", "--model.layers=1", "--data.batch=2", "--data.length=16",
+                "--eval.every=0", "--sample.length=0")
+        self.assertTrue((share / "runs/lm/checkpoints/step_00000002.h5").exists())
+
     def test_own_model_trains_like_the_same_model_of_ready_made_operations(self):
         own = self.losses("own", 1)
         self.assertLess(own[-1], own[0] - 0.5)

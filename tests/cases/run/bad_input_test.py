@@ -104,6 +104,9 @@ def test_verbs():
         runs.check("the least needs" in result.err, result)
         result = place.run("help", file="optim.lr", expect=0)
         runs.check("learning rate" in result.out.lower(), result)
+        for word in ["--help", "-h"]:
+            result = place.run("train", "--run.dir=run", word, expect=0)
+            runs.check("usage" in result.out and not (place.path / "run").exists(), result)
         result = place.run("help", file="optim.lrr", expect=2)
         runs.check("did you mean 'optim.lr'" in result.err, result)
 

@@ -4,6 +4,7 @@
 usage: text.py ROOT
 """
 
+import os
 import pathlib
 import re
 import sys
@@ -55,6 +56,9 @@ def main():
             continue
         checked += 1
         findings += check_file(path, text)
+        is_command = len(path.parts) == 2 and path.parts[0] == "tools" and path.suffix == ".py"
+        if is_command and not (text.startswith("#!") and os.access(root / path, os.X_OK)):
+            findings.append(f"{path}: people call it as a command: begin with #!, chmod +x")
     repository.report(findings, checked)
 
 
