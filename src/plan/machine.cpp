@@ -66,6 +66,14 @@ bool read_measured(Machine& machine, const config::Assignment& entry) {
   }
   const std::string name = behind(entry.key, "links");
   if (name.empty()) return false;
+  using Kind = program::CollectiveKind;
+  std::vector<std::string> known;
+  for (const Kind kind : {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather,
+                          Kind::all_to_all, Kind::neighbour_exchange})
+    known.emplace_back(program::name_of(kind));
+  check_user(std::find(known.begin(), known.end(), name) != known.end(), entry.origin, ": ",
+             entry.key, " is no collective", did_you_mean(name, known), "; there are ",
+             join(known, ", "));
   const auto values = numbers(entry, 2);
   machine.links[name] = {values[0], values.size() > 1 ? values[1] : 0};
   return true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <set>
 
 #include "pointwise_program.hpp"
 #include "tessera/base/error.hpp"
@@ -74,8 +75,6 @@ bool can_live_in_variable(const Section& section, BufferId value, int variable) 
   const auto holds_variable = [&](BufferId id) {
     return section.buffers[static_cast<std::size_t>(root_of(section, id))].variable == variable;
   };
-  for (const auto& fetch : section.fetches)
-    if (holds_variable(fetch.buffer)) return false;
   for (std::size_t i = first_write; i < section.steps.size(); ++i)
     for (BufferId id : program::reads_of(section.steps[i])) {
       if (!holds_variable(id)) continue;
@@ -91,6 +90,26 @@ void append_copy(Section& section, BufferId from, BufferId to) {
   step.label = target.name;
   copy_program(from, to, target.spec.shape.rank()).write_to(step);
   section.steps.emplace_back(std::move(step));
+}
+
+/// What is fetched, or assigned to another variable, of a variable that is assigned itself: its
+/// value at the section's start, kept aside before anything is stored.
+void keep_old_values(Draft& draft) {
+  Section& section = draft.section;
+  std::set<int> assigned;
+  for (const auto& store : draft.stores) assigned.insert(store.variable);
+  const auto keep = [&](BufferId& id, int own) {
+    const int variable = section.buffers[static_cast<std::size_t>(root_of(section, id))].variable;
+    if (variable == own || !assigned.contains(variable)) return;
+    Buffer copy = section.buffers[static_cast<std::size_t>(id)];
+    copy.alias_of = copy.variable = -1;
+    section.buffers.push_back(std::move(copy));
+    const auto kept = static_cast<BufferId>(section.buffers.size()) - 1;
+    append_copy(section, id, kept);
+    id = kept;
+  };
+  for (auto& store : draft.stores) keep(store.value, store.variable);
+  for (auto& fetch : section.fetches) keep(fetch.buffer, -1);
 }
 
 /// Buffers that share memory, as one piece with one live range.
@@ -258,6 +277,7 @@ class MemoryPlanner {
 void bind_stores(Draft& draft, const Storage& storage) {
   Section& section = draft.section;
   find_in_place(section);
+  keep_old_values(draft);
   for (const auto& store : draft.stores) {
     const BufferId value = store.value;
     Buffer& buffer = section.buffers[static_cast<std::size_t>(value)];

@@ -118,9 +118,14 @@ class Copies {
       if (buffer.alias_of >= 0) joined_.buffers.back().alias_of += base;
     }
     for (const auto& feed : from.feeds) {
-      const auto known = std::find_if(joined_.feeds.begin(), joined_.feeds.end(),
-                                      [&](const auto& other) { return other.name == feed.name; });
       const BufferId own = ids[static_cast<std::size_t>(feed.buffer)];
+      const auto spec_of = [&](BufferId id) {
+        return joined_.buffers[static_cast<std::size_t>(id)].spec;
+      };
+      const auto known =
+          std::find_if(joined_.feeds.begin(), joined_.feeds.end(), [&](const auto& other) {
+            return other.name == feed.name && spec_of(other.buffer) == spec_of(own);
+          });
       if (known == joined_.feeds.end())
         joined_.feeds.push_back({feed.name, own});
       else  // one value for all micro-batches

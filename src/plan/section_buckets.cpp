@@ -181,7 +181,11 @@ void SectionPlanner::reduce_assigned() {
   for (const auto& gradient : gradients) {
     const auto& buffer = builder_.buffer(gradient.buffer);
     const auto dims = buffer.placement.partial_mesh_dims();
-    if (!dims.empty()) groups[{dims, buffer.spec.dtype}].push_back(gradient.buffer);
+    if (dims.empty()) continue;
+    // The gradient of a sum of weights is one tensor for all of them: reduced once.
+    auto& group = groups[{dims, buffer.spec.dtype}];
+    if (std::find(group.begin(), group.end(), gradient.buffer) == group.end())
+      group.push_back(gradient.buffer);
   }
   for (const auto& [key, group] : groups)
     for (const auto& bucket : cut(

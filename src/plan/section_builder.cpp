@@ -147,12 +147,10 @@ BufferId SectionBuilder::change(BufferId from, const Change& change) {
   const program::Buffer old = buffer(from);
   const std::string& label = old.name;
   switch (change.kind) {
-    case Change::Kind::slice:
-    case Change::Kind::keep_at_origin: {
+    case Change::Kind::slice: {
       program::LocalStep step;
       step.label = label;
-      step.kind = change.kind == Change::Kind::slice ? program::LocalStep::Kind::slice
-                                                     : program::LocalStep::Kind::keep_at_origin;
+      step.kind = program::LocalStep::Kind::slice;
       step.mesh_dim = change.mesh_dims[0];
       step.input = from;
       step.output = new_buffer(old.name, old.spec, change.after);
@@ -178,8 +176,9 @@ BufferId SectionBuilder::change(BufferId from, const Change& change) {
       exchange(std::move(step));
       return to;
     }
+    case Change::Kind::keep_at_origin:
     case Change::Kind::spread: {
-      const int stage_dim = change.mesh_dims[0];
+      const int mesh_dim = change.mesh_dims[0];
       const BufferId to = new_buffer(old.name, old.spec, change.after);
       if (buffer(to).spec.dtype != old.spec.dtype) {  // partial sums are kept wider
         const BufferId wide = new_buffer(old.name, buffer(to).spec, old.placement);
@@ -189,8 +188,8 @@ BufferId SectionBuilder::change(BufferId from, const Change& change) {
       program::LocalStep step;
       step.label = label;
       step.kind = program::LocalStep::Kind::keep_at_origin;
-      step.origin = old.placement[stage_dim].dim;
-      step.mesh_dim = stage_dim;
+      if (change.kind == Change::Kind::spread) step.origin = old.placement[mesh_dim].dim;
+      step.mesh_dim = mesh_dim;
       step.input = from;
       step.output = to;
       section_.steps.emplace_back(std::move(step));

@@ -148,6 +148,7 @@ Placement SectionPlanner::wanted(int tensor, int stage) const {
 void SectionPlanner::plan_node(const Node& node) {
   Choice choice;
   choice.operation = node.operation.get();
+  choice.tensors = node.inputs;
   for (int input : node.inputs) {
     release_gathered(input);
     choice.input_specs.push_back(spec_of(input));
@@ -280,10 +281,14 @@ void SectionPlanner::refresh(BufferId buffer) {
 
 void SectionPlanner::finish_fetches() {
   for (const auto& fetch : graph_.fetches()) {
-    const bool scalar = spec_of(fetch.tensor).shape.rank() == 0;
-    const BufferId buffer = scalar ? versions_[static_cast<std::size_t>(fetch.tensor)].back().buffer
-                                   : version_in(fetch.tensor, Placement(storage_.mesh().rank()));
-    builder_.section().fetches.push_back({fetch.name, buffer});
+    Placement placement(storage_.mesh().rank());
+    if (spec_of(fetch.tensor).shape.rank() == 0) {
+      // The host adds up partial sums, but a maximum is no sum.
+      placement = versions_[static_cast<std::size_t>(fetch.tensor)].back().placement;
+      for (int m = 0; m < placement.mesh_rank(); ++m)
+        if (placement[m].kind == State::Kind::partial_max) placement[m] = State::replicated();
+    }
+    builder_.section().fetches.push_back({fetch.name, version_in(fetch.tensor, placement)});
   }
 }
 

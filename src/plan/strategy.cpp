@@ -44,6 +44,7 @@ class DimChooser {
     int best_splits = -1;
     for (const auto& candidate : candidates) {
       check(candidate);
+      if (!is_consistent(candidate)) continue;
       const double cost = cost_of(candidate);
       const int splits = splits_of(candidate);
       if (cost < best_cost || (cost == best_cost && splits > best_splits)) {
@@ -63,6 +64,17 @@ class DimChooser {
         strategy.inputs.size() == current_.size() && strategy.outputs.size() == wanted_.size(),
         "a strategy of ", choice_.operation->type(), " has ", strategy.inputs.size(),
         " inputs and ", strategy.outputs.size(), " outputs");
+  }
+  /// Partial sums are reduced where they lie: a tensor that is an input twice can't be partial as
+  /// one and reduced as the other.
+  bool is_consistent(const Strategy& strategy) const {
+    for (std::size_t i = 0; i < strategy.inputs.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j) {
+        const State &a = strategy.inputs[i], &b = strategy.inputs[j];
+        if (choice_.tensors[i] == choice_.tensors[j] && a.is_partial() != b.is_partial())
+          return false;
+      }
+    return true;
   }
   static int splits_of(const Strategy& strategy) {
     int splits = 0;

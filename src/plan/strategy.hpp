@@ -11,6 +11,8 @@ namespace tessera::plan {
 /// What the choice of an operation's strategy rests on. Placements are by operand.
 struct Choice {
   const Operation* operation;
+  /// Each input's tensor: one may be several inputs.
+  std::vector<int> tensors;
   std::vector<TensorSpec> input_specs;
   std::vector<TensorSpec> output_specs;
   /// Each input's placements to choose from (its versions).

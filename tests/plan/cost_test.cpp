@@ -203,4 +203,6 @@ TEST_CASE("A machine's file reads back, and names what is wrong in it") {
   CHECK(complaint_of(file).find("machine.flops") != std::string::npos);
   std::ofstream(file) << "[alone]\neinsum.f32 = 1e-6, fast\n";
   CHECK(complaint_of(file).find("fast") != std::string::npos);
+  std::ofstream(file) << "[links]\nallreduce = 1e-6, 1e-9\n";
+  CHECK(complaint_of(file).find("reduce_scatter") != std::string::npos);
 }
