@@ -75,6 +75,8 @@ Tensor Graph::input(const std::string& name, TensorSpec spec) {
 }
 
 Tensor Graph::feed(const std::string& name, DType dtype) {
+  check_user(dtype == DType::f32 || dtype == DType::f64, "feed '", name, "' has dtype ",
+             name_of(dtype), "; the host gives f32 or f64, cast it");
   for (int i = 0; i < tensor_count(); ++i)
     if (info(i).is_feed && info(i).name == name && info(i).spec.dtype == dtype) return {this, i};
   Info info;

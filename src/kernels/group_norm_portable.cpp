@@ -39,7 +39,7 @@ template <class E>
 void moments(const device::Exec& exec, const GroupNormPlan& plan) {
   using C = Compute<E>;
   for_each_team(
-      "tessera::kernels::group_norm_moments", exec, plan.outer * plan.kept, 2,
+      "tessera::kernels::group_norm_moments", exec, plan.outer * plan.kept, 3,
       KOKKOS_LAMBDA(const Member& member) {
         const std::int64_t r = member.league_rank(), n = plan.before * plan.after;
         const E* x = static_cast<const E*>(plan.x);

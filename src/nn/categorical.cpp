@@ -2,6 +2,7 @@
 #include "tessera/nn/categorical.hpp"
 
 #include "tessera/base/error.hpp"
+#include "tessera/nn/weights.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/pointwise.hpp"
@@ -22,17 +23,19 @@ Tensor atoms(Graph& graph, const Support& support, DType dtype) {
 }
 
 Tensor expectation(Tensor probabilities, const Support& support) {
-  const Tensor values = atoms(probabilities.graph(), support, probabilities.dtype());
-  return ops::einsum({probabilities, values}, probabilities.shape().without(support.dim));
+  const DType dtype = weight_dtype(probabilities.dtype());  // few atoms are 16-bit numbers
+  const Tensor values = atoms(probabilities.graph(), support, dtype);
+  return ops::einsum({ops::cast(probabilities, dtype), values},
+                     probabilities.shape().without(support.dim));
 }
 
 Tensor project_categorical(Tensor probabilities, Tensor reward, Tensor discount,
                            const Support& support) {
   Graph& graph = probabilities.graph();
-  const DType dtype = probabilities.dtype();
+  const DType dtype = weight_dtype(probabilities.dtype());
   Support from = support;
   from.dim += "_before";
-  const Tensor p = ops::rename(probabilities, support.dim, from.dim);
+  const Tensor p = ops::rename(ops::cast(probabilities, dtype), support.dim, from.dim);
   const Tensor moved =
       ops::pointwise1({reward, discount, atoms(graph, from, dtype)},
                       [&](std::span<const ops::Value> in) {

@@ -26,10 +26,12 @@ Tensor correct(Tensor logits, Tensor labels) {
 
 Tensor among_likeliest(Tensor logits, Tensor labels, std::int64_t count) {
   const std::string& classes = logits.shape()[logits.shape().rank() - 1].name;
-  const Tensor likeliest =
-      ops::top_k(ops::stop_gradient(ops::cast(logits, DType::f32)), classes, {"likeliest", count})
-          .indices;
-  return ops::reduce_any(ops::cast(ops::equal(likeliest, labels), DType::f32), labels.shape());
+  logits = ops::stop_gradient(ops::cast(logits, DType::f32));
+  const Tensor likeliest = ops::top_k(logits, classes, {"likeliest", count}).indices;
+  const Tensor found =
+      ops::reduce_any(ops::cast(ops::equal(likeliest, labels), DType::f32), labels.shape());
+  const Tensor top = ops::reduce_max(logits, labels.shape());
+  return ops::multiply(found, ops::equal(top, top));  // in a row of NaN nothing is likely
 }
 
 }  // namespace tessera::nn

@@ -210,7 +210,13 @@ void check_segments(const TensorSpec& segments, const Shape& x, const char* whos
              "; they must be ", wanted.to_string(), " in i32");
 }
 
-void check_bias(const TensorSpec& bias, const TensorSpec& q, std::int64_t max_distance) {
+void check_dtypes(DType q, DType k, DType v) {
+  check_user(is_floating(q) && k == q && v == q, "attention: queries are ", name_of(q), ", keys ",
+             name_of(k), ", values ", name_of(v),
+             "; they must have one floating dtype, cast some of them first");
+}
+
+void check_bias(const TensorSpec& bias, const TensorSpec& q, const Attributes& attributes) {
   std::vector<Dim> heads{q.shape[2]};
   if (q.shape.rank() == 5) heads.push_back(q.shape[3]);
   const auto rank = static_cast<int>(heads.size());
@@ -220,8 +226,10 @@ void check_bias(const TensorSpec& bias, const TensorSpec& q, std::int64_t max_di
              name_of(bias.dtype), "; it must be ", Shape(heads).to_string(),
              " and a dim of buckets in ", name_of(statistics_dtype(q.dtype)));
   const std::int64_t buckets = bias.shape[rank].size;
-  check_user(buckets >= 1 && buckets <= 256, "attention: the relative bias has ", buckets,
-             " buckets; 1 to 256 are possible");
+  const std::int64_t max_distance = attributes.integer("max_distance");
+  const int fewest = has(attributes, "causal") ? 1 : 2;  // one for each side
+  check_user(buckets >= fewest && buckets <= 256, "attention: the relative bias has ", buckets,
+             " buckets; ", fewest, " to 256 are possible");
   check_user(max_distance >= buckets && max_distance <= (std::int64_t{1} << 30),
              "attention: max_distance = ", max_distance, " for ", buckets,
              " buckets; it must be at least as many, and at most 2^30");
@@ -230,11 +238,12 @@ void check_bias(const TensorSpec& bias, const TensorSpec& q, std::int64_t max_di
 std::vector<TensorSpec> Attention::infer(std::span<const TensorSpec> inputs) const {
   const TensorSpec &q = inputs[0], &k = inputs[1];
   check_keys(q.shape, k.shape, inputs[2].shape);
+  check_dtypes(q.dtype, k.dtype, inputs[2].dtype);
   if (has(attributes_, "segments")) {
     check_segments(inputs[3], q.shape, "queries");
     check_segments(inputs[4], k.shape, "keys");
   }
-  if (has(attributes_, "bias")) check_bias(inputs.back(), q, attributes_.integer("max_distance"));
+  if (has(attributes_, "bias")) check_bias(inputs.back(), q, attributes_);
   return {q, {statistics_shape(q.shape), statistics_dtype(q.dtype)}};
 }
 

@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
+#include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/exchange.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/strategies.hpp"
@@ -136,7 +137,7 @@ Tensor add_conv(Role role, const Geometry& geometry, Tensor a, Tensor b, DType d
 
 std::vector<Tensor> Conv::gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
                                    std::span<const Tensor> output_gradients) const {
-  const Tensor a = inputs[0], b = inputs[1], d = output_gradients[0];
+  const Tensor a = inputs[0], b = inputs[1], d = cast(output_gradients[0], a.dtype());
   const DType of_a = gradient_dtype(a), of_b = gradient_dtype(b);
   switch (role_) {
     case Role::y:

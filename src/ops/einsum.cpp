@@ -32,7 +32,8 @@ class Einsum : public Operation {
   }
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
                                std::span<const Tensor> output_gradients) const override {
-    const Tensor dy = output_gradients[0];
+    // A product takes operands of one dtype: 16-bit inputs may have given a wider result.
+    const Tensor dy = cast(output_gradients[0], inputs[0].dtype());
     return {einsum({dy, inputs[1]}, inputs[0].shape(), gradient_dtype(inputs[0])),
             einsum({inputs[0], dy}, inputs[1].shape(), gradient_dtype(inputs[1]))};
   }

@@ -48,6 +48,9 @@ class Reduce : public Operation {
 
 std::vector<TensorSpec> Reduce::infer(std::span<const TensorSpec> inputs) const {
   const Shape& shape = inputs[0].shape;
+  for (const DType dtype : {inputs[0].dtype, dtype_})
+    check_user(is_floating(dtype), "a reduction of ", name_of(inputs[0].dtype), " to ",
+               name_of(dtype_), "; cast to a floating dtype first");
   for (const auto& dim : output_)
     check_user(shape.contains(dim.name) && shape.size_of(dim.name) == dim.size, shape.to_string(),
                " cannot be reduced to ", output_.to_string(), ": dim '", dim.name,

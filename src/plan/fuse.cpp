@@ -110,9 +110,10 @@ class Fuser {
            buffer(a).placement == buffer(b).placement && buffer(a).windows == buffer(b).windows;
   }
 
-  /// True if `b` reads `joint` element by element.
+  /// True if `b` reads `joint` element by element, and it need not pass through memory: what is
+  /// stored as i32 loses its fraction there.
   bool reads_in_step(const KernelStep& b, BufferId joint) const {
-    if (!same_tiles(joint, b.outputs[0])) return false;
+    if (!same_tiles(joint, b.outputs[0]) || !is_floating(buffer(joint).spec.dtype)) return false;
     const auto program = PointwiseProgram::of(b);
     for (std::size_t i = 0; i < program.inputs.size(); ++i)
       if (program.inputs[i] == joint && !program.is_identity_map(i)) return false;

@@ -76,6 +76,13 @@ void check_freeze(const VariableSet& variables, const optim::OptimConfig& optim)
                "; the weights are ", join(names, ", "));
 }
 
+/// UserError unless the loss is a number that the host can scale and read.
+void check_loss(Tensor sum) {
+  check_user(sum.dtype() == DType::f32 || sum.dtype() == DType::f64, "the model's loss '",
+             sum.name(), "' has dtype ", name_of(sum.dtype()),
+             "; it must be f32 or f64: cast what it is the sum of (ops::cast)");
+}
+
 /// Puts the gradient of one weight into its gradient variable.
 void keep_gradient(Graph& graph, const std::string& weight, Tensor gradient, bool first) {
   const Variable& of = graph.variables()[graph.variables().find(weight)];
@@ -185,6 +192,7 @@ void Task::build_micro(const PhaseUpdate& update, const std::string& part) {
   batch.total_rows = batch.rows * config_.micro_batches;
   batch.phase = update.phase.name;
   const Tensor sum = model_.loss(graph, batch);
+  check_loss(sum);
   const Tensor loss = ops::multiply(sum, graph.feed("inverse_weight", sum.dtype()));
   freeze(variables_, optim_);
   const auto weights = optim::trainable_weights(variables_, update.phase.weights);

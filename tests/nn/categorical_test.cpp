@@ -7,6 +7,8 @@
 #include "support/catch.hpp"
 #include "support/op_case.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/ops/reduce.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -79,6 +81,26 @@ TEST_CASE("the cross-entropy of distributions, and their expected value, under e
     return means;
   };
   check_op(c);
+}
+
+TEST_CASE("16-bit distributions keep mass and mean though the atoms are no 16-bit numbers") {
+  VariableSet variables;
+  Graph graph("op", variables);
+  const nn::Support support{101, 0, 1000, "atom"};
+  const Shape rows{{"batch", 1}};
+  const Tensor p =
+      ops::cast(graph.input("p", {{{"batch", 1}, {"atom", 101}}, DType::f32}), DType::bf16);
+  const Tensor reward = ops::cast(graph.input("r", {rows, DType::f32}), DType::bf16);
+  const Tensor discount = ops::cast(graph.input("d", {rows, DType::f32}), DType::bf16);
+  const Tensor moved = nn::project_categorical(p, reward, discount, support);
+  graph.fetch("mass", ops::reduce_sum(moved, rows, 1, DType::f32));
+  graph.fetch("mean", ops::cast(nn::expectation(moved, support), DType::f32));
+  SimulatedRun run(variables, {&graph}, {});
+  std::vector<double> at_530(101, 0.0);
+  at_530[53] = 1;
+  run.run("op", {{"p", at_530}, {"r", {0.0}}, {"d", {1.0}}});
+  CHECK(run.fetch("op", "mass")[0] == Approx(1).epsilon(1e-4));
+  CHECK(run.fetch("op", "mean")[0] == Approx(530).epsilon(1e-4));
 }
 
 TEST_CASE("a support has two atoms at least, and some width") {

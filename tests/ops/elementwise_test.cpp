@@ -163,6 +163,23 @@ TEST_CASE("where, add_n, broadcast, casts and constants") {
   check_op(c);
 }
 
+TEST_CASE("what is stored as i32 has no fraction, whatever reads it") {
+  OpCase c;
+  c.name = "cast to i32 and back";
+  c.inputs = {{"x", kRows}};
+  c.build = [](Graph&, const std::vector<Tensor>& in) {
+    return ops::cast(ops::cast(ops::multiply(in[0], 10), DType::i32), DType::f64);
+  };
+  c.reference = [](const Values& v) {
+    std::vector<double> y;
+    for (double x : v.at("x")) y.push_back(std::trunc(10 * x));
+    return y;
+  };
+  c.differentiable = false;
+  c.partial = false;
+  check_op(c);
+}
+
 TEST_CASE("gradients of more tensors than one step gives") {
   constexpr int kFactors = 12;
   OpCase c;

@@ -86,6 +86,8 @@ TEST_CASE("errors name dims and sizes") {
             {"f32", "f64", "cast"}));
   CHECK(has(message([&] { ops::reduce_sum(x, {{"c", 3}}); }), {"'c'", "[a:2, b:3]"}));
   CHECK(has(message([&] { ops::reduce_sum(x, {{"b", 4}}); }), {"'b'", "another size"}));
+  CHECK(has(message([&] { ops::reduce_max(ids, Shape{}); }), {"i32", "cast"}));
+  CHECK(has(message([&] { c.graph.feed("step", DType::bf16); }), {"'step'", "bf16", "f32 or f64"}));
   CHECK(has(message([&] { ops::broadcast(x, {{"b", 3}}); }), {"'a'", "missing"}));
   CHECK(has(message([&] { ops::slice(x, "b", 2, 2); }), {"'b'", "[2, 4)", "[0, 3)"}));
   CHECK(has(message([&] { ops::slice(x, "b", 0, 2, 3); }), {"'b'", "[0, 4)", "[0, 3)"}));
@@ -140,6 +142,14 @@ TEST_CASE("errors of embedding, norm, loss and attention say what is legal") {
   const Tensor bias = c.tensor({{"heads", 3}, {"buckets", 8}});
   CHECK(has(message([&] { ops::attention(q, q, q, {.relative_bias = bias, .max_distance = 4}); }),
             {"max_distance = 4", "8 buckets"}));
+  const Tensor one = c.tensor({{"heads", 3}, {"buckets", 1}});
+  CHECK(ops::attention(q, q, q, {.relative_bias = one}).shape() == q.shape());
+  CHECK(has(message([&] { ops::attention(q, q, q, {.causal = false, .relative_bias = one}); }),
+            {"has 1 buckets", "2 to 256"}));
+  CHECK(has(message([&] { ops::attention(q, k, c.tensor(k.shape(), DType::bf16), {}); }),
+            {"keys f32", "values bf16", "cast"}));
+  CHECK(has(message([&] { ops::attention(c.tensor(q.shape(), DType::bf16), k, k, {}); }),
+            {"queries are bf16", "keys f32", "cast"}));
   CHECK(has(message([&] { ops::attention(q, q, q, {.window = -1}); }), {"window = -1"}));
   CHECK(has(message([&] { ops::attention(x, k, k, {}); }), {"[batch, length, heads, d]"}));
   CHECK(has(
@@ -203,4 +213,17 @@ TEST_CASE("gradients of 16-bit copies of weights are computed in full precision"
   const auto slopes = gradients(ops::reduce_sum(y, Shape{}), {w, x});
   CHECK(slopes[0].dtype() == DType::f32);
   CHECK(slopes[1].dtype() == DType::bf16);
+}
+
+TEST_CASE("a full-precision product of 16-bit tensors has gradients of any order") {
+  Case c;
+  const Tensor x = c.tensor({{"n", 2}, {"a", 3}}, DType::bf16);
+  const Tensor y = c.tensor({{"a", 3}, {"b", 4}}, DType::bf16);
+  const Tensor z = ops::einsum({x, y}, {{"n", 2}, {"b", 4}}, DType::f32);
+  CHECK(z.dtype() == DType::f32);
+  const auto slopes = gradients(ops::reduce_sum_squares(z, Shape{}), {x, y});
+  CHECK(slopes[0].dtype() == DType::bf16);
+  const auto second = gradients(ops::reduce_sum_squares(slopes[0], Shape{}), {x, y});
+  CHECK(second[0].dtype() == DType::bf16);
+  CHECK(second[1].dtype() == DType::bf16);
 }

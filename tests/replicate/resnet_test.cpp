@@ -188,12 +188,14 @@ TEST_CASE("a label is right if no class is likelier, and never in a row of NaN")
     const Tensor logits = graph.input("logits", {Shape{{"batch", 4}, {"classes", 3}}, DType::f32});
     const Tensor labels = graph.input("labels", {Shape{{"batch", 4}}, DType::i32});
     graph.fetch("right", nn::correct(logits, labels));
+    graph.fetch("likeliest", nn::among_likeliest(logits, labels, 1));
     plan::PlanOptions options;
     options.mesh = MeshShape::parse(mesh, 0);
     options.layout = Layout::parse(rules);
     SimulatedRun run(variables, {&graph}, options);
     run.run("s", values);
     CHECK(run.fetch("s", "right") == std::vector<double>{1, 0, 0, 1});
+    CHECK(run.fetch("s", "likeliest") == std::vector<double>{0, 0, 0, 1});  // a tie: the first
   }
 }
 

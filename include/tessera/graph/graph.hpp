@@ -79,7 +79,8 @@ class Graph {
 
   /// A value that the host gives in each run, e.g. token ids; every rank gives its tile.
   Tensor input(const std::string& name, TensorSpec spec);
-  /// A scalar that the host gives in each run (step, learning rate), equal on all ranks.
+  /// A scalar, f32 or f64, that the host gives in each run (step, learning rate), equal on all
+  /// ranks.
   Tensor feed(const std::string& name, DType dtype);
   /// Declares a variable under the open scopes (so "scale" in scope "layer_0" is "layer_0/scale")
   /// and reads it.

@@ -46,8 +46,8 @@ struct AttentionOptions {
 /// "FlashAttention", 2022). q [batch, length, heads, d] or [batch, length, heads, group, d]: the
 /// queries of a group share a key head. k, v [batch, memory, heads, d]. Dims are told by their
 /// order, their names are free; batch and heads bear the same names in all, and memory may bear the
-/// name of length. Result: q's shape; zeros for a query that sees no key. May be cut along batch,
-/// heads, group or length.
+/// name of length. All three have one dtype. Result: q's shape; zeros for a query that sees no key.
+/// May be cut along batch, heads, group or length.
 Tensor attention(Tensor q, Tensor k, Tensor v, const AttentionOptions& options);
 
 }  // namespace tessera::ops
