@@ -11,8 +11,8 @@ namespace tessera {
 
 namespace {
 
-/// Bytes of the character of UTF-8 that begins at `at`; 0 if none does (RFC 3629: no overlong forms,
-/// no surrogates, nothing above U+10FFFF).
+/// Bytes of the character of UTF-8 that begins at `at`; 0 if none does (RFC 3629: no overlong
+/// forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -77,6 +78,16 @@ StopSignals::StopSignals(const std::vector<int>& signals) {
     Previous previous{signal, {}};
     TESSERA_CHECK(sigaction(signal, &action, &previous.action) == 0, "can't catch ",
                   signal_name(signal));
+    previous_.push_back(previous);
+  }
+  struct sigaction plain = {};
+  plain.sa_handler = SIG_DFL;
+  for (const auto& [name, signal] : kNames) {
+    Previous previous{signal, {}};
+    sigaction(signal, nullptr, &previous.action);
+    const bool is_caught = previous.action.sa_handler == leave_mark;
+    if (!is_caught || std::ranges::find(signals, signal) != signals.end()) continue;
+    sigaction(signal, &plain, nullptr);
     previous_.push_back(previous);
   }
 }

@@ -179,8 +179,8 @@ Corpus open_token_source(const DataConfig& config, const Wanted& wanted) {
   const TokenStreams streams = open_token_streams(config, wanted.vocab, seed);
   check_long_enough(streams.train, config.length, "data.path");
   Corpus corpus;
-  corpus.train = std::make_shared<TokenSamples>(streams.train, config.length, seed,
-                                                Order::Kind::shuffled);
+  corpus.train =
+      std::make_shared<TokenSamples>(streams.train, config.length, seed, Order::Kind::shuffled);
   if (!streams.validation.empty())
     corpus.validation = std::make_shared<TokenSamples>(streams.validation, config.length, 0,
                                                        Order::Kind::sequential);

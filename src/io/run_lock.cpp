@@ -52,7 +52,8 @@ std::string job_id() {
 }
 
 /// The lock file, held by flock(2) while it is looked at and rewritten. Where the file system has
-/// no flock, two jobs that start within the same instant may both win; check_lock() tells one of them.
+/// no flock, two jobs that start within the same instant may both win; check_lock() tells one of
+/// them.
 class LockFile {
  public:
   explicit LockFile(const std::string& path) : path_(path) {

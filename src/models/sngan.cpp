@@ -200,9 +200,10 @@ Tensor Sngan::generator_loss(Graph& graph, const replicate::Batch& batch) const 
 std::vector<replicate::DrawnField> Sngan::draw(Graph& graph, const replicate::Batch& batch) {
   const Dim rows{"batch", batch.rows};
   const auto classes = static_cast<double>(config_.classes);
-  const Tensor labels = ops::cast(ops::modulo(ops::range(graph, rows, DType::f32),
-                                              ops::fill(graph, classes, {Shape{}, DType::f32})),
-                                  DType::i32);
+  const Tensor number =
+      ops::add(ops::range(graph, rows, DType::f32), graph.feed("first", DType::f32));
+  const Tensor labels =
+      ops::cast(ops::modulo(number, ops::fill(graph, classes, {Shape{}, DType::f32})), DType::i32);
   const Tensor pictures =
       generate(config_, draw_latent(graph, config_, batch), labels, Statistics::running);
   const Tensor image = ops::pointwise1(

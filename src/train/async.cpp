@@ -92,8 +92,8 @@ void open_members(Backend& backend, Settings& settings, StopWatch& watch, std::o
       if (!serves) continue;
       start = start_run(*member.session, watch);
       start.restored.notes.insert(start.restored.notes.begin(), group_note(settings, parts));
-      if (settings.sample.length > 0)
-        start.restored.notes.push_back("texts: draw them by tessera sample when this is done");
+      if (settings.sample.length > 0 || settings.sample.count > 0)
+        start.restored.notes.push_back("samples: draw them by tessera sample when this is done");
       const std::string header = header_text(*member.session, start.restored.notes);
       if (start.folder) out << header << std::flush;
     }

@@ -77,6 +77,7 @@ std::string draw_samples(const Session& session, std::int64_t step) {
   for (std::int64_t run = 0; run * rows < count; ++run) {
     kernels::Feeds feeds;
     feeds.micro = run;
+    feeds.values["first"] = static_cast<double>(run * rows);
     session.executor->run(kSection, feeds);
     // Every rank holds the whole result; only one writes it.
     if (session.backend.is_root())

@@ -15,7 +15,7 @@ namespace {
 class ElsewhereFeeder final : public Feeder {
  public:
   explicit ElsewhereFeeder(const Session& session)
-      : config_(session.settings.env), environment_(env::make_environment(config_.name)) {}
+      : config_(session.settings.env), environment_(config_.environment()()) {}
 
   std::string unit() const override { return "transitions"; }
   std::int64_t targets_per_row() const override { return 1; }

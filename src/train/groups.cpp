@@ -26,7 +26,7 @@ Groups cut_into_groups(const Settings& settings, std::int64_t ranks) {
              groups.servers + 2 * groups.group, " ranks");
   groups.workers = left / groups.group;
   const std::int64_t parts = settings.train.micro_batches * groups.shares();
-  check_user(settings.data.batch % parts == 0,
+  check_user(!groups.share || settings.data.batch % parts == 0,
              "replicate.staleness = 0: data.batch = ", settings.data.batch, " cannot be shared by ",
              groups.workers, " groups of train.micro_batches = ", settings.train.micro_batches,
              ": make it a multiple of ", parts);

@@ -53,6 +53,7 @@ ExitCode train(Backend& backend, Settings& settings, std::ostream& out) {
 
   // 2. Task, Program, data, executor; nothing has been written yet.
   const auto session = open_session(backend, settings, out);
+  if (settings.sample.length > 0) check_can_sample(*session);
 
   // 3. The run's folder is ours; the variables get their values.
   Start begun = start_run(*session, watch);

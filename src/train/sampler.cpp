@@ -87,6 +87,10 @@ void continue_some(const Session& session, TextDecoder& decoder,
 
 }  // namespace
 
+void check_can_sample(const Session& session) {
+  static_cast<void>(TextDecoder(session));
+}
+
 Continuations sample(const Session& session, const std::vector<std::string>& prompts) {
   TextDecoder decoder(session);
   Continuations result;

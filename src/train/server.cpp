@@ -6,6 +6,7 @@
 #include "server_command.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
+#include "tessera/comm/signals.hpp"
 
 namespace tessera::train {
 
@@ -60,9 +61,11 @@ Server::Server(Session& session, const Compiled& workers, const Groups& groups,
       told_lost_(static_cast<std::size_t>(groups.ranks())),
       dismissed_(static_cast<std::size_t>(groups.workers)),
       owed_(static_cast<std::size_t>(groups.workers)),
+      granted_(static_cast<std::size_t>(groups.workers), now_()),
       gathered_(static_cast<std::size_t>(groups.workers)),
       last_step_(now_()),
-      last_save_(now_()) {
+      last_save_(now_()),
+      last_beat_(now_()) {
   const auto& phases = session.compiled.task->phases();
   for (std::size_t p = 0; p < phases.size(); ++p) {
     runs_.push_back(state_.first_step * phases[p].phase.runs);
@@ -84,19 +87,22 @@ bool Server::advance() {
   return true;
 }
 
-/// The first server's command on all of them. One that is nothing is not worth telling.
-Server::Command Server::from_first(const Command& command) const {
+/// The first server's command on all of them. One that is nothing is told only as a sign of life.
+Server::Command Server::from_first(const Command& command) {
   const auto& world = session_.backend.world();
-  if (world.size() == 1 || (leads_ && command.kind == Command::Kind::none)) return command;
+  const bool is_nothing = command.kind == Command::Kind::none;
+  if (world.size() == 1 || (leads_ && is_nothing && !std::exchange(beats_, false))) return command;
   const auto bytes = command.bytes();
   const auto* begin = reinterpret_cast<const char*>(bytes.data());
   const std::string text = world.broadcast_text(std::string(begin, begin + bytes.size()));
+  if (!leads_) observers_.others_work();
   return Command::from(std::as_bytes(std::span(text)));
 }
 
 Server::Command Server::decide() {
   look_around();
   look_for_silence();
+  show_patience();
   Command command;
   const bool is_last = turns_.is_settled() && !closed_;
   if (save_due_ || (is_last && !diverged_ && saved_step_ != state_.step)) {
@@ -160,8 +166,10 @@ void Server::hear(comm::Mailbox::Message message) {
   // A group lives as long as all of its ranks do.
   const double heard = last_heard_of(worker);
   if (leads_ && !dismissed_[w] && now - heard <= session_.settings.async.dead_after &&
-      turns_.heard(worker, heard))
+      turns_.heard(worker, heard)) {
+    granted_[w] = now;  // how long it slept says nothing of its steps
     log_.say(name_of(worker) + " is back");
+  }
   if (dismissed_[w]) tell_lost(message.from, message.from);  // it was only asleep: too late
   switch (message.tag) {
     case kGradients:
@@ -170,9 +178,13 @@ void Server::hear(comm::Mailbox::Message message) {
       return turns_.ask(worker);
     case kPush: {
       Push push = Push::from(message.bytes);
-      if (turns_.push(worker, push.sequence)) pushes_[w] = std::move(push);
+      if (!turns_.push(worker, push.sequence)) return;
+      pushes_[w] = std::move(push);
+      watch_.clock().add_step_seconds(now - granted_[w]);  // the end waits for such a step
       return;
     }
+    case kSignal:
+      return watch_.note_signal();
     case kEvaluated:
       return evaluated(worker, Evaluated::from(message.bytes));
     default:
@@ -207,6 +219,21 @@ void Server::look_for_silence() {
   log_.say("warning: no group is left");
   stop_ = Stop::signal;
   turns_.stop(true);
+}
+
+/// An evaluation may take any time. Who waits for its end, or for the group that makes it, shall
+/// not think that the job hangs.
+void Server::show_patience() {
+  const double interval = session_.settings.run.hang_timeout / 8;
+  if (interval <= 0 || !turns_.is_evaluating()) return;
+  const double now = now_();
+  if (now - last_beat_ < interval) return;
+  last_beat_ = now;
+  beats_ = true;
+  observers_.others_work();
+  for (auto rank = static_cast<int>(groups_.servers); rank < groups_.ranks(); ++rank)
+    if (!turns_.is_lost(static_cast<int>(groups_.worker_of(rank))))
+      mailbox_.send({0, rank, kPulse, {}});
 }
 
 int Server::most_silent(int worker) const {
@@ -257,6 +284,7 @@ Server::Command Server::grant(int worker, const Turns::Grant& granted) {
   order.exit_code = exit_code_;
   order.lost_workers = turns_.misses_workers();
   order.save = std::exchange(owed_[w], 0);
+  granted_[w] = now_();
   const std::int64_t since = turns_.version() - state_.first_step * stages.pushes();
   const std::int64_t batch = groups_.share
                                  ? stages.batch_of(since)
@@ -310,9 +338,11 @@ std::vector<std::int64_t> Server::present(const Command& command) {
       mailbox_.pause();
       read_mail();
     }
+  missing.push_back(comm::pending_signal() != 0);  // on any server
   const auto sums = session_.sum(missing);
+  if (sums.back() > 0) watch_.note_signal();
   std::vector<std::int64_t> here;
-  for (std::size_t i = 0; i < sums.size(); ++i)
+  for (std::size_t i = 0; i < command.workers.size(); ++i)
     if (sums[i] == 0)
       here.push_back(command.workers[i]);
     else if (leads_)

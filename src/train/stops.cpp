@@ -31,7 +31,7 @@ std::array<double, StopWatch::kVotes> StopWatch::votes() const {
     votes[0] = ::access(stop_file_.c_str(), F_OK) == 0;
     votes[1] = clock_.is_due();
   }
-  votes[2] = comm::pending_signal() != 0;
+  votes[2] = signalled_ || comm::pending_signal() != 0;
   return votes;
 }
 

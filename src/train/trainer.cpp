@@ -49,6 +49,7 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
       first_step_(state.step),
       last_save_(watch.clock().elapsed()) {
   for (const auto& update : session.compiled.task->phases()) phases_.emplace_back(session, update);
+  state_.applied.clear();  // counts of an asynchronous run, which end where this one goes on
   feeder_.seek(state.position);
   comm::agree_on(session.backend.world(), [&] { throw_unless_ok(feeder_.status()); });
   session.executor->set_recorder(&observers_);

@@ -53,6 +53,10 @@ void Turns::evaluated(int worker) {
   at(worker).evaluating = false;
 }
 
+bool Turns::is_evaluating() const {
+  return std::ranges::any_of(workers_, &Worker::evaluating);
+}
+
 std::vector<int> Turns::lose_silent(double now) {
   std::vector<int> lost;
   for (int w = 0; w < config_.workers; ++w) {
@@ -169,7 +173,7 @@ std::optional<Turns::Action> Turns::next_grant() {
 Turns::Action Turns::next() {
   Action update = next_update();
   if (update.kind != Action::Kind::none) return update;
-  const bool evaluating = std::ranges::any_of(workers_, &Worker::evaluating);
+  const bool evaluating = is_evaluating();
   if (evaluation_due_ && !evaluating && !is_stopped()) {
     Grant evaluation;
     evaluation.evaluate = true;

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/comm/abort.hpp"
 #include "tessera/comm/agree.hpp"
+#include "tessera/comm/signals.hpp"
 #include "tessera/train/evaluation.hpp"
 #include "tessera/train/experience.hpp"
 #include "tessera/train/feeding.hpp"
@@ -96,6 +98,7 @@ void Worker::send_to_first(Tag tag, std::vector<std::byte> bytes) {
 
 /// Each rank for itself: one that is lost must not hide behind the others.
 void Worker::show_life() {
+  if (comm::pending_signal() != 0 && !std::exchange(told_signal_, true)) send_to_first(kSignal, {});
   const double now = seconds_since_start();
   if (now - last_pulse_ < session_.settings.async.dead_after / 8) return;
   last_pulse_ = now;
@@ -120,8 +123,10 @@ void Worker::read_mail() {
         ordered_ = Reader(message->bytes).get<WorkOrder>();
       else if (message->tag == kLost)
         leave(Reader(message->bytes).get<int>());
-      else
+      else if (message->tag != kPulse)
         weights_[{message->from, r}] = std::move(message->bytes);
+      else if (state_ == State::waiting || state_ == State::pulling)
+        observers_.others_work();
     }
 }
 
@@ -209,11 +214,16 @@ void Worker::work() {
 
 void Worker::evaluate() {
   const double begin = seconds_since_start();
-  Evaluated result;
+  // Of wall time and stop file the servers judge.
+  const StopWatch signals(false, WallClock(0, 0), "");
+  Evaluation evaluation;
   {
     const Observers::Phase phase(observers_, "evaluation");
-    result.record = session_.feeder->evaluate(false, nullptr).record;
+    evaluation = session_.feeder->evaluate(false, &signals);
   }
+  if (evaluation.stop != Stop::none) return;  // it stays due
+  Evaluated result;
+  result.record = std::move(evaluation.record);
   result.version = order_.grant.version;
   result.seconds = seconds_since_start() - begin;
   if (speaks_) send_to_first(kEvaluated, result.bytes());

@@ -157,6 +157,15 @@ TEST_CASE("stop signals leave a mark and handlers are restored") {
     CHECK(comm::pending_signal() == SIGUSR2);
     comm::clear_pending_signal();
     CHECK(comm::pending_signal() == 0);
+    {
+      const comm::StopSignals fewer({SIGUSR2});
+      CHECK(std::signal(SIGUSR1, SIG_IGN) == SIG_DFL);
+      std::raise(SIGUSR2);
+      CHECK(comm::pending_signal() == SIGUSR2);
+    }
+    std::raise(SIGUSR1);
+    CHECK(comm::pending_signal() == SIGUSR1);
+    comm::clear_pending_signal();
   }
   CHECK(std::signal(SIGUSR2, SIG_DFL) == SIG_IGN);
 }

@@ -95,7 +95,7 @@ class Training {
       if (variable.is_saved()) add(run_->variable(variable.name));
     run_->run("eval", rows(99));
     add(run_->fetch("eval", "loss"));
-    run_->run("draw", {}, {0, 1, {}});
+    run_->run("draw", {}, {0, 1, {{"first", 6.0}}});
     add(run_->fetch("draw", "image"));
     add(run_->fetch("draw", "label"));
     return all;

@@ -80,6 +80,14 @@ TEST_CASE("A classifier learns from an array file, with the same numbers on ever
   }
 }
 
+TEST_CASE("A run that shall end with a text that its model cannot write does not begin") {
+  const test::DeckRun deck(kDeck);
+  write_points(deck.path("points.h5"), 103);
+  CHECK(deck.refusal("batch:1,model:1,io:1,classes:1", {"--sample.length=5"})
+            .find("model 'mlp' cannot sample") == 0);
+  CHECK_FALSE(std::ifstream(deck.path("refused/deck.ini")).is_open());
+}
+
 TEST_CASE("A loss is a mean by weights, however small these are") {
   const test::DeckRun deck(kDeck);
   const std::string mesh = "batch:2,model:1,io:1,classes:1";

@@ -294,6 +294,14 @@ TEST_CASE("Either mode goes on from the other's checkpoint") {
   for (const char* key : {"loss", "grad_norm", "tokens", "epoch"})
     CHECK(deck.difference("sync", "mixed", key) < 1e-9);
 
+  // Counts of groups are of no use behind synchronous steps.
+  const auto six = with({"--train.steps=6"}, true);
+  deck.train_async("single", 2, "batch:1,model:1", first);
+  deck.train("single", "batch:1,model:1", six);
+  deck.train_async("single", 2, "batch:1,model:1", last);
+  for (const char* key : {"loss", "grad_norm", "tokens", "epoch"})
+    CHECK(deck.difference("sync", "single", key) < 1e-9);
+
   // Without a bound: counts and places in the data go on where they were.
   deck.train_async("free", 4, "batch:1,model:1", with({"--train.steps=6"}, false));
   deck.train_async("free", 4, "batch:1,model:1", with({"--train.steps=9"}, true));

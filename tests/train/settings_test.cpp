@@ -19,8 +19,8 @@ train::Models all_models() {
 /// What reading and planning the mesh says to one setting; "" if it is legal.
 std::string verdict(const train::Models& models, const std::string& key, const std::string& text) {
   config::Deck deck = config::Deck::parse("", "deck.ini");
-  deck.set(key, text);
   try {
+    deck.set(key, text);
     const auto settings = train::read_settings(deck, models);
     if (!settings->mesh.shape.empty()) MeshShape::parse(settings->mesh.shape, 0);
     return "";

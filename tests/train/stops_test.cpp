@@ -60,6 +60,10 @@ TEST_CASE("Rank 0 judges stop file and time, every rank its own signals") {
   std::raise(SIGUSR1);
   CHECK(other.votes() == std::array<double, 3>{0, 0, 1});
   comm::clear_pending_signal();
+  StopWatch told(false, WallClock(0, 0), "");
+  CHECK(told.votes() == std::array<double, 3>{0, 0, 0});
+  told.note_signal();
+  CHECK(told.votes() == std::array<double, 3>{0, 0, 1});
   root.consume_file();
   CHECK_FALSE(std::filesystem::exists(path));
 }

@@ -211,11 +211,14 @@ TEST_CASE("an evaluation is one worker's, and nothing ends before it") {
   turns.commit(turns.next().workers);
   turns.want_evaluation();
   turns.ask(1);
+  CHECK_FALSE(turns.is_evaluating());
   CHECK(granted(turns, 1).evaluate);
+  CHECK(turns.is_evaluating());
   CHECK(turns.next().kind == Kind::none);
   // Its worker dies: another one does it.
   turns.heard(0, 20);
   CHECK(turns.lose_silent(20) == std::vector<int>{1});
+  CHECK_FALSE(turns.is_evaluating());
   CHECK(granted(turns, 0).evaluate);
   turns.evaluated(1);
   CHECK(turns.evaluation_due());

@@ -15,8 +15,9 @@ std::vector<int> parse_signals(const std::string& key, std::string_view text);
 /// "SIGUSR1".
 std::string signal_name(int signal);
 
-/// While it lives, the signals that ask a run to stop only leave a mark, which the loop looks at;
-/// one object at a time. The handlers do nothing else, so they are safe at any moment.
+/// While it lives, the signals that ask a run to stop only leave a mark, which the loop looks at.
+/// The handlers do nothing else, so they are safe at any moment. An object within another one's
+/// life has the say: what it does not name is no stop signal meanwhile.
 class StopSignals {
  public:
   explicit StopSignals(const std::vector<int>& signals);

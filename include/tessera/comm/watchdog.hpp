@@ -33,6 +33,8 @@ class Watchdog {
   /// A collective is under way while the rank goes on; the text must live until it has landed.
   void took_off(int flight, const char* label);
   void landed(int flight);
+  /// Others, for whom this rank waits, get on.
+  void others_work() { progress_.fetch_add(1, std::memory_order_release); }
   /// An optimizer step is done.
   void step_done();
 

@@ -140,7 +140,8 @@ class Model {
   /// observation].
   virtual Tensor act(Graph& graph, const Batch& batch);
   /// Section `draw`: batch.rows new samples out of random numbers, for `sample`; it has no inputs.
-  /// batch.total_rows is the number of all that are drawn. Nothing: the model draws no samples.
+  /// batch.total_rows is the number of all that are drawn, the feed "first" that of those before.
+  /// Nothing: the model draws no samples.
   virtual std::vector<DrawnField> draw(Graph& graph, const Batch& batch);
   /// Size of the vocabulary that ids must stay below; 0: no token ids.
   virtual std::int64_t vocab() const { return 0; }

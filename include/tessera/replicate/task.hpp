@@ -92,8 +92,9 @@ struct SectionCount {
 /// [batch:rows, (beam)]; of reorder: "parents" [batch, beam_next], places that the new ones come
 /// from. Feeds: "inverse_weight" (1 / global sum of weights of the step) in
 /// micro; "lr", "step" (of this update, from 1) in update; "step" in finish; "last", the index of
-/// the last known token, in prefill; "position" of the tokens in decode; Feeds::step and micro in
-/// all. In `update` a gradient that is not finite leaves weights and slots as they were. Fetches:
+/// the last known token, in prefill; "position" of the tokens in decode; "first", the number of
+/// samples drawn before, in draw; Feeds::step and micro in all. In `update` a gradient that is not
+/// finite leaves weights and slots as they were. Fetches:
 /// "loss" in micro (already times inverse_weight; partial: sum over ranks) and in eval (sum of
 /// weight x loss, partial), and so each metric ("metric/accuracy") where the model adds it;
 /// "grad_norm", "finite" (1 or 0) in update (replicated); in prefill and decode "ids" [batch], the

@@ -26,8 +26,9 @@ enum Tag : int {
   kGradients,  ///< rank of a worker → server: sequence, then tiles
   kPush,       ///< first rank of a worker → first server, after its gradients: Push
   kEvaluated,  ///< the same: version, ValidationRecord
-  kPulse,      ///< rank of a worker → first server: I live
+  kPulse,      ///< rank of a worker → first server: I live; back: a group evaluates, be patient
   kLost,       ///< first server → ranks of a worker: this one of yours is lost, leave
+  kSignal,     ///< rank of a worker → first server: a stop signal came
 };
 
 /// Puts values one after the other.

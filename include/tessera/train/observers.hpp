@@ -22,6 +22,8 @@ class Observers final : public runtime::Recorder {
   void end(const std::string& section, const program::Step& step) override;
   void landed(const std::string& section, const program::Step& start) override;
   void step_done();
+  /// Others, for whom this rank waits, get on.
+  void others_work() { watchdog_.others_work(); }
   /// Collective: joins the ranks' traces.
   void finish();
 

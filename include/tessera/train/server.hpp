@@ -49,12 +49,13 @@ class Server {
   };
 
   Command decide();
-  Command from_first(const Command& command) const;
+  Command from_first(const Command& command);
   void execute(const Command& command);
   void read_mail();
   void hear(comm::Mailbox::Message message);
   void look_around();
   void look_for_silence();
+  void show_patience();
   double last_heard_of(int worker) const;
   int most_silent(int worker) const;
   void dismiss(int worker);
@@ -107,12 +108,15 @@ class Server {
   std::vector<bool> told_lost_;     // by rank: that its group is
   std::vector<bool> dismissed_;     // by worker
   std::vector<std::int64_t> owed_;  // by worker: step of a checkpoint without its experience, or 0
+  std::vector<double> granted_;     // by worker: when it got work, or came back with it
   std::map<std::int64_t, std::vector<std::pair<std::string, std::int64_t>>> counts_;  // by worker
   std::vector<Gathered> gathered_;       // by worker; the first one's for all that share
   std::vector<std::int64_t> staleness_;  // how many updates had which
   double last_step_;
   double last_look_ = -1e9;
   double last_save_;
+  double last_beat_;
+  bool beats_ = false;  // the other servers are to hear a command that is nothing
 };
 
 }  // namespace tessera::train

@@ -28,6 +28,8 @@ class StopWatch {
   StopWatch(bool is_root, WallClock clock, std::string stop_file);
 
   WallClock& clock() { return clock_; }
+  /// A process whose votes are not summed with this one's got a stop signal.
+  void note_signal() { signalled_ = true; }
   /// 1 or 0 for each reason: file, walltime, signal.
   std::array<double, kVotes> votes() const;
   /// The strongest reason in votes that were summed over ranks.
@@ -39,6 +41,7 @@ class StopWatch {
   bool is_root_;
   WallClock clock_;
   std::string stop_file_;
+  bool signalled_ = false;
 };
 
 }  // namespace tessera::train

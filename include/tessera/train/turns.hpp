@@ -53,6 +53,8 @@ class Turns {
   /// Evaluate the present version; nothing ends before that.
   void want_evaluation() { evaluation_due_ = true; }
   bool evaluation_due() const { return evaluation_due_; }
+  /// A worker that is alive does so.
+  bool is_evaluating() const;
   /// No updates any more; where groups share, the step that is begun is done first, unless
   /// `at_once`.
   void stop(bool at_once = false) {

@@ -77,6 +77,7 @@ class Worker {
   State state_ = State::idle;
   bool speaks_;  // this process holds the group's first rank
   double last_pulse_ = 0;
+  bool told_signal_ = false;
   int broken_by_ = -1;                // a rank of the group that the servers call lost
   std::optional<WorkOrder> ordered_;  // on the first rank, until the group knows
   WorkOrder order_;

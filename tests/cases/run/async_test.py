@@ -77,6 +77,21 @@ def test_a_stopped_worker_keeps_nobody():
         runs.check(sum(updates) == len(place.losses("run")), updates, len(place.losses("run")))
 
 
+def test_a_signal_to_any_rank_stops_the_run():
+    for rank in (1, 3):  # a server, a worker
+        with runs.Place() as place:
+            process = place.start("train", *ASYNC, "--run.dir=run", "--replicate.servers=2",
+                                  "--mesh.shape=batch:1,model:1", "--train.steps=100000", ranks=4)
+            try:
+                runs.wait_for(lambda: lines(place) > 5, "steps")
+                os.kill(process_of(process, rank), signal.SIGTERM)
+                out, err = process.communicate(timeout=60)
+            finally:
+                process.kill()
+            runs.check(process.returncode == 85 and "stopped by a signal" in out,
+                       process.returncode, out, err)
+
+
 def test_bad_groups_are_refused():
     with runs.Place() as place:
         result = place.run("train", *ASYNC, "--replicate.group=2", "--mesh.shape=", ranks=4,
