@@ -42,6 +42,10 @@ function(tessera_precompile target kind)
     return()
   endif()
   set(headers ${TESSERA_STANDARD_HEADERS})
+  if(kind STREQUAL "cold")  # what talks to files, people and other threads
+    list(APPEND headers <chrono> <condition_variable> <filesystem> <fstream> <iostream> <mutex>
+         <sstream> <thread> <unordered_map> <variant>)
+  endif()
   if(kind STREQUAL "device")
     list(APPEND headers <Kokkos_Core.hpp>)
   endif()
