@@ -5,9 +5,6 @@
 #include <array>
 
 #include "tessera/base/error.hpp"
-#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
-#include <mpi-ext.h>
-#endif
 
 namespace tessera::comm {
 namespace {
@@ -45,12 +42,8 @@ bool mpi_claims_gpu_aware() {
     if (MPIX_GPU_query_support(kind, &supported) == MPI_SUCCESS && supported) return true;
   }
 #endif
-#if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
-  if (MPIX_Query_cuda_support()) return true;
-#endif
-#if defined(OMPI_HAVE_MPI_EXT_ROCM) && OMPI_HAVE_MPI_EXT_ROCM
-  if (MPIX_Query_rocm_support()) return true;
-#endif
+  // Open MPI's MPIX_Query_cuda_support speaks of messages and blocking collectives. Transport calls
+  // nonblocking ones, whose sums it computes on the host: they crash (open-mpi/ompi issue 9845).
   return false;
 }
 

@@ -7,7 +7,8 @@
 
 namespace tessera::comm {
 
-/// Whether this MPI library says that it takes pointers to a device's memory.
+/// Whether this MPI library says that it takes pointers to a device's memory, in nonblocking
+/// collectives too.
 bool mpi_claims_gpu_aware();
 
 /// Whether collectives must go through host memory. Collective, equal on all ranks. With

@@ -6,8 +6,8 @@
 namespace tessera::comm {
 
 void* Scratch::reserve(std::size_t bytes) {
-  if (bytes > bytes_) {
-    data_.reset();  // first, so that both never exist together
+  if (bytes > bytes_ || !data_) {  // never null, which would mean MPI_IN_PLACE
+    data_.reset();                 // first, so that both never exist together
     bytes_ = 0;
     data_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     bytes_ = bytes;

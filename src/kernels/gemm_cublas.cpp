@@ -24,6 +24,9 @@ cublasHandle_t handle_on(const device::Exec& exec) {
   static cublasHandle_t handle = [] {
     cublasHandle_t created = nullptr;
     check(cublasCreate(&created), "cublasCreate");
+    // A 16-bit C is rounded once: parts of a long k are not added up in 16 bits.
+    check(cublasSetMathMode(created, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+          "cublasSetMathMode");
     return created;
   }();
   check(cublasSetStream(handle, device::space_of(exec).cuda_stream()), "cublasSetStream");

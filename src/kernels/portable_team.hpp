@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
+#include "tessera/base/error.hpp"
 #include "tessera/device/kokkos.hpp"
 
 /// Teams that reduce in a fixed order.
@@ -21,6 +23,7 @@ template <class Function>
 void for_each_team(const char* label, const device::Exec& exec, std::int64_t n, int joins,
                    const Function& f) {
   if (n < 1) return;
+  TESSERA_CHECK(n <= std::numeric_limits<int>::max(), label, ": ", n, " teams on one rank");
   Policy policy(device::space_of(exec), static_cast<int>(n), kTeamSize);
   const std::size_t bytes = Scratch::shmem_size(kTeamSize) * static_cast<std::size_t>(joins);
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));

@@ -318,7 +318,8 @@ void NumericsConfig::describe(config::Schema& schema) {
       .free_key();
   schema
       .add("comm.gpu_aware", gpu_aware,
-           "Whether MPI is given a GPU's pointers: auto tries it at the start.")
+           "Whether MPI is given a GPU's pointers: auto tries it at the start, but never with Open "
+           "MPI, whose nonblocking reductions do not take them.")
       .choices({"auto", "on", "off"})
       .free_key();
   schema

@@ -78,6 +78,7 @@ std::uint64_t sizes_of(const data::Corpus& corpus) {
 }
 
 void check_node_memory(const Session& session) {
+  if (!device::Exec::is_host()) return;  // the arenas lie in the accelerators' memory
   const auto bytes = static_cast<double>(session.compiled.program.arena_bytes);
   check_memory(bytes, session.backend.ranks_on_node(), available_memory(), base::host_name());
 }

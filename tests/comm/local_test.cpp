@@ -2,6 +2,7 @@
 #include <csignal>
 #include <thread>
 
+#include "comm/staging.hpp"
 #include "support/catch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/comm/agree.hpp"
@@ -176,4 +177,12 @@ TEST_CASE("keys of comm name what is legal") {
   CHECK_THROWS_WITH(comm::parse_reduce_mode("order"),
                     "numerics.reduce = order is not one of mpi, ordered (did you mean 'ordered'?)");
   CHECK_THROWS_AS(comm::parse_gpu_aware("yes"), UserError);
+}
+
+TEST_CASE("host memory for an empty part is no null pointer") {
+  comm::Scratch scratch;
+  CHECK(scratch.reserve(0) != nullptr);
+  void* const some = scratch.reserve(64);
+  CHECK(some != nullptr);
+  CHECK(scratch.reserve(0) == some);
 }
