@@ -167,10 +167,15 @@ Tensor Transformer::block(Tensor x, int layer, const replicate::Batch& batch,
         .activation = form.activation, .gated = form.gated, .bias = c.bias, .output_gain = gain};
     if (has_experts(layer)) {
       const Dim hidden{"d_ff", c.moe.d_ff > 0 ? c.moe.d_ff : c.d_ff};
+      Tensor known;  // what stands behind a prompt while it is read
+      if (batch.caching.phase == nn::Caching::Phase::fill)
+        known = nn::visible_so_far(graph, middle.shape()[middle.shape().index_of("length")],
+                                   nn::weight_dtype(batch.dtype), nn::kLastFeed);
       const auto experts = nn::moe(middle, "d_model", hidden, c.moe,
                                    {.feed_forward = feed_forward,
                                     .train = batch.mode == replicate::Mode::train,
                                     .is_step = batch.caching.is_step(),
+                                    .known = known,
                                     .seed = batch.seed,
                                     .total_rows = batch.total_rows});
       branch = {experts.value, {}};

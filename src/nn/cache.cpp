@@ -71,10 +71,10 @@ Tensor extend_cache(const std::string& name, Tensor x, const std::string& memory
   return whole;
 }
 
-Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype) {
+Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype, const char* feed) {
   const Tensor index = ops::range(graph, memory, dtype);
   return ops::pointwise1(
-      {index, graph.feed(kPositionFeed, dtype)},
+      {index, graph.feed(feed, dtype)},
       [](std::span<const ops::Value> in) { return 1.0 - in[1].apply(ops::PointOp::less, in[0]); },
       {.shape = Shape{memory}, .dtypes = {dtype}, .name = "visible"});
 }

@@ -97,6 +97,12 @@ Tensor Router::kept(Tensor shares, const MoeConfig& config, const MoeOptions& op
 
 std::vector<Choice> Router::choose(const MoeConfig& config, const MoeOptions& options) const {
   std::vector<Choice> chosen{best(logits_)};
+  const auto drop_padding = [&](Choice& choice) {
+    if (!options.known) return;
+    const Shape grouped{tokens_[tokens_.index_of("groups")], tokens_[tokens_.index_of("tokens")]};
+    choice.hot = ops::multiply(choice.hot, ops::reshape(options.known, grouped));
+  };
+  drop_padding(chosen[0]);
   place(chosen[0], {});
   if (config.choices == 1) return chosen;
   const Tensor rest = ops::pointwise1(
@@ -112,6 +118,7 @@ std::vector<Choice> Router::choose(const MoeConfig& config, const MoeOptions& op
   for (std::size_t i = 0; i < 2; ++i) chosen[i].weight = shares[i];
   if (options.train && config.second_threshold > 0)
     chosen[1].hot = ops::multiply(chosen[1].hot, kept(shares[1], config, options));
+  drop_padding(chosen[1]);
   place(chosen[1], ops::reduce_sum(chosen[0].hot, chosen[0].hot.shape().without("tokens")));
   return chosen;
 }

@@ -278,7 +278,7 @@ bool Task::build_prefill() {
   const Tensor all = model_.logits(*graph, batch);
   if (!all) return false;
   if (config_.decode.beam == 0) {
-    const Tensor logits = ops::select(all, "length", "last");
+    const Tensor logits = ops::select(all, "length", nn::kLastFeed);
     graph->fetch("ids", nn::draw(logits, config_.decode.draw));
   }
   graphs_.push_back(std::move(graph));

@@ -159,6 +159,8 @@ std::string search_text(const plan::SearchResult& result, const plan::Report& be
 
 ExitCode run_search(const Settings& settings, bool json, std::ostream& out) {
   const double begin = now();
+  check_user(!settings.async.is_async(),
+             "--search looks for the mesh of a synchronous run: set replicate.mode = sync");
   const auto machine = machine_of(settings);
   const std::int64_t ranks = planned_ranks(settings);
   // A deck without a mesh of that size leaves its mesh to the search.

@@ -17,7 +17,27 @@ namespace {
 std::int32_t first_id(const data::Vocabulary& vocabulary) {
   std::vector<std::int32_t> ids;
   const Status status = attempt([&] { ids = vocabulary.encode("\n"); });
-  return status.ok() && !ids.empty() ? ids.front() : 0;
+  return status.ok() && !ids.empty() ? ids.back() : 0;  // behind a leading blank
+}
+
+/// A prompt's ids. UserError if the model cannot continue it.
+std::vector<std::int32_t> ids_of(const Session& session, const TextDecoder& decoder,
+                                 const std::string& prompt) {
+  const auto& settings = session.settings;
+  const auto& config = settings.sample;
+  auto ids = session.corpus.vocabulary.encode(prompt);
+  const std::int64_t vocab = settings.model->vocab();  // 0: not known
+  for (const std::int32_t id : ids)
+    check_user(vocab == 0 || id < vocab, "the prompt '", prompt, "' holds the token ", id,
+               ", but model.vocab = ", vocab, ": leave it out");
+  if (config.beam == 0) return ids;
+  const auto known = std::max<std::int64_t>(1, static_cast<std::int64_t>(ids.size()));
+  check_user(session.compiled.program.has_section("reorder"), "model '", settings.model_name,
+             "' keeps no keys and values: set sample.beam = 0");
+  check_user(config.length <= decoder.length() - (known - 1), "sample.beam: a prompt of ", known,
+             " tokens and sample.length = ", config.length,
+             " are more than data.length = ", decoder.length(), ", of which nothing is forgotten");
+  return ids;
 }
 
 /// Appends drawn tokens to texts that begin with `given` tokens each.
@@ -45,11 +65,6 @@ std::vector<std::int32_t> search(const Session& session, TextDecoder& decoder,
                                  std::vector<std::int32_t> ids) {
   const auto& config = session.settings.sample;
   const auto known = static_cast<std::int64_t>(ids.size());
-  check_user(session.compiled.program.has_section("reorder"), "model '",
-             session.settings.model_name, "' keeps no keys and values: set sample.beam = 0");
-  check_user(known - 1 + config.length <= decoder.length(), "sample.beam: a prompt of ", known,
-             " tokens and sample.length = ", config.length,
-             " are more than data.length = ", decoder.length(), ", of which nothing is forgotten");
   if (known > 1) decoder.fill({ids}, known - 1);
   const auto found = beam_search(*session.executor, {{ids.back()}, known - 1},
                                  {.beam = config.beam, .alpha = 0, .max_length = config.length});
@@ -69,7 +84,7 @@ void continue_some(const Session& session, TextDecoder& decoder,
   Texts texts;
   std::vector<std::size_t> invented, given;
   for (std::size_t i = 0; i < count; ++i) {
-    auto& text = texts.emplace_back(vocabulary.encode(prompts[first + i]));
+    auto& text = texts.emplace_back(ids_of(session, decoder, prompts[first + i]));
     invented.push_back(text.empty() ? 1 : 0);
     if (text.empty()) text.push_back(first_id(vocabulary));
     given.push_back(text.size());
@@ -88,11 +103,14 @@ void continue_some(const Session& session, TextDecoder& decoder,
 }  // namespace
 
 void check_can_sample(const Session& session) {
-  static_cast<void>(TextDecoder(session));
+  const TextDecoder decoder(session);
+  static_cast<void>(ids_of(session, decoder, session.settings.sample.prompt));
 }
 
 Continuations sample(const Session& session, const std::vector<std::string>& prompts) {
   TextDecoder decoder(session);
+  // All of them before time is spent on the first.
+  for (const auto& prompt : prompts) static_cast<void>(ids_of(session, decoder, prompt));
   Continuations result;
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t first = 0; first < prompts.size(); first += decoder.rows())

@@ -45,7 +45,7 @@ std::int64_t TextDecoder::begin_of(std::int64_t known) const {
 
 void TextDecoder::prefill(const Texts& texts, std::int64_t known, kernels::Feeds feeds) {
   set_tokens("prefill", texts, begin_, known);
-  feeds.values["last"] = static_cast<double>(known - 1 - begin_);
+  feeds.values[nn::kLastFeed] = static_cast<double>(known - 1 - begin_);
   session_.executor->run("prefill", feeds);
 }
 

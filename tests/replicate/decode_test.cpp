@@ -206,6 +206,32 @@ TEST_CASE("Caches of a model with experts that have room for all") {
   }
 }
 
+TEST_CASE("What stands behind a prompt takes no expert's place") {
+  auto config = small_model();
+  config.moe.experts = 2;
+  config.moe.choices = 2;
+  config.moe.eval_capacity = 0.5;
+  models::Transformer model(config);
+  const Sections sections(model, DType::f64);
+  const auto after = [&](double padding, const plan::PlanOptions& mesh) {
+    SimulatedRun run(sections.variables, sections.graphs(), mesh);
+    run.executor().initialize(7);
+    auto tokens = random_tokens();
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      if (static_cast<std::int64_t>(i) % kLength > 2) tokens[i] = padding;
+    kernels::Feeds feeds;
+    feeds.values["last"] = 2;
+    run.run("prefill", {{"tokens", tokens}}, feeds);
+    return run.fetch("prefill", "logits");
+  };
+  const auto expected = after(0, {});
+  for (const double padding : {1.0, 2.0, 3.0, 4.0, 5.0}) {
+    CHECK(largest_difference(after(padding, {}), expected) < 1e-12);
+    CHECK(largest_difference(after(padding, options("model:2", "experts:model")), expected) <
+          1e-12);
+  }
+}
+
 TEST_CASE("Caches in f32 and bf16") {
   check_caches(small_model(), DType::f32, 1e-5);
   check_caches(small_model(), DType::bf16, 0.02);

@@ -11,6 +11,8 @@ namespace tessera::nn {
 
 /// The feed that holds the position of the tokens of one decoding step, the same for all rows.
 inline constexpr const char* kPositionFeed = "position";
+/// The feed that holds the last known position while caches are filled.
+inline constexpr const char* kLastFeed = "last";
 
 /// What a section does with keys and values.
 struct Caching {
@@ -42,8 +44,9 @@ void fill_cache(const std::string& name, Tensor x, const std::string& memory,
 Tensor extend_cache(const std::string& name, Tensor x, const std::string& memory,
                     const Caching& caching);
 
-/// 1 for the positions along `memory` up to the fed one, else 0: [memory].
-Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype);
+/// 1 for the positions along `memory` up to the one that `feed` holds, else 0: [memory].
+Tensor visible_so_far(Graph& graph, const Dim& memory, DType dtype,
+                      const char* feed = kPositionFeed);
 
 /// The bias of each position along `memory` for a query at the fed one, [heads, (group,) memory],
 /// of biases [heads, (group,) buckets] by distance (program::RelativeBuckets, causal).

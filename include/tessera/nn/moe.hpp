@@ -39,6 +39,9 @@ struct MoeOptions {
   bool train = true;
   /// One position of each text: x is [batch, (beam,) axis].
   bool is_step = false;
+  /// [length], 1 or 0: tokens that count. The others are padding, which takes nobody's place.
+  /// Empty: all count.
+  Tensor known = {};
   std::uint64_t seed = 0;
   std::int64_t total_rows = 0;  ///< batch rows of the step
 };

@@ -17,13 +17,13 @@ struct Continuations {
   double tokens_per_second = 0;
 };
 
-/// UserError if the model cannot sample: better before a training than behind it.
+/// UserError if the model cannot continue sample.prompt: better before a training than behind it.
 void check_can_sample(const Session& session);
 
 /// Continues each prompt by sample.length drawn tokens; sample.batch of them at a time. The same on
 /// every mesh: tokens are drawn by the Program (nn::draw) with numbers that are a function of
 /// sample.seed, the first prompt of those that run together, position and place. UserError if the
-/// model cannot sample. Collective.
+/// model cannot continue one of them. Collective.
 Continuations sample(const Session& session, const std::vector<std::string>& prompts);
 
 }  // namespace tessera::train

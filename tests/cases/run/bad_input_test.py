@@ -99,6 +99,11 @@ def test_verbs():
         refused(place, "translate.input", verb="translate")
         (place.path / "lines.txt").write_text("a line\n")
         refused(place, "has no source", "--translate.input=lines.txt", verb="translate")
+        refused(place, ["sample.beam", "data.length = 12"], "--sample.beam=2", "--sample.length=13")
+        refused(place, ["token 120", "model.vocab = 120"], "--model.vocab=120",
+                "--sample.length=4", "--sample.prompt=xyz")
+        refused(place, "replicate.mode = sync", "--search", "--replicate.mode=async", verb="plan",
+                ranks=0)
         result = place.run("plan", "--search", "--plan.ranks=2", "--plan.memory_limit=1kB",
                            expect=2)
         runs.check("the least needs" in result.err, result)
