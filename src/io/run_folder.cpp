@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <vector>
 
 #include "io/posix_file.hpp"
 #include "io/run_lock.hpp"
@@ -25,8 +26,12 @@ void create_folder(const std::string& path) {
 
 /// Files that a killed save or replacement left; nobody else can be writing them.
 void remove_unfinished(const std::string& path) {
-  for (const std::string& folder : {path, path + "/checkpoints"}) {
-    std::error_code missing;
+  std::error_code missing;
+  std::vector<fs::path> folders{path, path + "/checkpoints"};
+  for (const auto& entry : fs::directory_iterator(path + "/checkpoints", missing)) {
+    if (entry.is_directory(missing)) folders.push_back(entry.path());  // of an asynchronous group
+  }
+  for (const fs::path& folder : folders) {
     for (const auto& entry : fs::directory_iterator(folder, missing)) {
       if (entry.path().extension() == ".part") fs::remove(entry.path());
     }

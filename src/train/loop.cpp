@@ -22,10 +22,11 @@ Stop run_steps(Trainer& trainer) {
   if (stop == Stop::none) stop = trainer.evaluate();  // one that a stop interrupted
   while (stop == Stop::none && !trainer.is_done()) {
     stop = trainer.step();
-    if (stop != Stop::none) trainer.save();  // little time may be left; drawing can take long
-    trainer.draw();
     if (stop == Stop::none) stop = trainer.evaluate();
-    if (stop == Stop::none && trainer.is_checkpoint_step()) trainer.save();
+    const bool is_end = stop != Stop::none || trainer.is_done();
+    // Drawing can take longer than the time that is left.
+    if (is_end || trainer.is_checkpoint_step()) trainer.save();
+    trainer.draw();
   }
   trainer.save();
   return stop;

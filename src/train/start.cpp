@@ -11,8 +11,18 @@
 namespace tessera::train {
 namespace {
 
+/// Whether train.resume goes on with the run of run.dir. A checkpoint from elsewhere begins one
+/// there, which must not cut another one short.
+bool goes_on(const Settings& settings) {
+  const std::string& resume = settings.train.resume;
+  if (resume == "auto" || resume == "never") return resume == "auto";
+  const auto folder = std::filesystem::absolute(resume).parent_path();
+  std::error_code missing;
+  return std::filesystem::equivalent(folder, settings.run_file("checkpoints"), missing);
+}
+
 io::RunFolder::Use use_of(const Settings& settings) {
-  if (settings.train.resume != "never") return io::RunFolder::Use::resume;
+  if (goes_on(settings)) return io::RunFolder::Use::resume;
   return settings.run.overwrite ? io::RunFolder::Use::overwrite : io::RunFolder::Use::fresh;
 }
 

@@ -77,14 +77,19 @@ void check_identity(Session& session, const io::Checkpoint& checkpoint,
   const std::string deck = checkpoint.attributes("/meta").text("deck");
   if (!settings.schedule_steps_given) {
     const auto stored = config::Deck::parse(deck, "stored deck").find("optim.schedule_steps");
-    if (stored && parse_integer(*stored, settings.optim.schedule_steps))
-      session.compiled.task->set_schedule_steps(settings.optim.schedule_steps);
+    std::int64_t steps = 0;
+    if (stored && parse_integer(*stored, steps) && steps > 0) {
+      settings.optim.schedule_steps = steps;
+      session.compiled.task->set_schedule_steps(steps);
+    }
   }
   const auto& accepted = settings.train.override_keys;
   std::string message;
   std::vector<std::string> keys;
   for (const auto& it : config::identity_differences(settings.schema, deck)) {
     if (std::find(accepted.begin(), accepted.end(), it.key) != accepted.end()) continue;
+    // A first start with train.steps = 0 counted on nothing.
+    if (it.key == "optim.schedule_steps" && it.deck_value == "0") continue;
     message += concat("\n  ", it.key, " = ", it.deck_value.empty() ? "(empty)" : it.deck_value,
                       " in the checkpoint, ", it.value.empty() ? "(empty)" : it.value, " now");
     keys.push_back(it.key);
@@ -231,6 +236,9 @@ Restored restore_state(Session& session, RunState& state, const data::DataIdenti
     const auto checkpoint = load_for_resume(session, data, folder, restored.notes);
     if (checkpoint) {
       read_state(*checkpoint, state);
+      // What a stop left due, unless this deck has no evaluations any more.
+      const bool evaluates = session.feeder->evaluates() && session.settings.eval.every > 0;
+      state.evaluation_due = state.evaluation_due && evaluates;
       restored.resumed = true;
       restored.file = checkpoint->file();
       restored.is_on_disk = train.resume == "auto";

@@ -51,6 +51,8 @@ TEST_CASE("a fresh folder is made; one that holds a run is refused unless told o
   test::write_bytes(path + "/metrics.jsonl", "{\"step\":1}\n");
   test::write_bytes(path + "/checkpoints/step_00000001.h5", "x");
   test::write_bytes(path + "/checkpoints/step_00000002.h5.part", "x");
+  std::filesystem::create_directory(path + "/checkpoints/group_0");
+  test::write_bytes(path + "/checkpoints/group_0/step_00000002.h5.part", "x");
   CHECK(io::holds_run(path));
   const std::string refusal = message_of([&] { RunFolder run(path, RunFolder::Use::fresh); });
   CHECK(contains(refusal, path));
@@ -61,6 +63,7 @@ TEST_CASE("a fresh folder is made; one that holds a run is refused unless told o
     RunFolder run(path, RunFolder::Use::resume);
     CHECK(std::filesystem::exists(path + "/checkpoints/step_00000001.h5"));
     CHECK_FALSE(std::filesystem::exists(path + "/checkpoints/step_00000002.h5.part"));
+    CHECK_FALSE(std::filesystem::exists(path + "/checkpoints/group_0/step_00000002.h5.part"));
   }
   { RunFolder run(path, RunFolder::Use::overwrite); }
   CHECK_FALSE(io::holds_run(path));

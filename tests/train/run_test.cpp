@@ -309,6 +309,11 @@ TEST_CASE_METHOD(Fixture, "A run that goes on for longer keeps the schedule of i
   REQUIRE(run(1, with("longer", {"--train.steps=6", "--train.resume=auto"})) == train::kDone);
   for (const char* key : {"lr", "loss"}) CHECK(values("longer", key) == values("straight", key));
   CHECK(values("longer", "lr").back() == 0);
+  // What saved nothing but first values counted on no steps.
+  REQUIRE(run(1, with("later", {"--train.steps=0"})) == train::kDone);
+  REQUIRE(run(1, with("later", {"--train.steps=4", "--train.resume=auto"})) == train::kDone);
+  REQUIRE(run(1, with("later", {"--train.steps=6", "--train.resume=auto"})) == train::kDone);
+  for (const char* key : {"lr", "loss"}) CHECK(values("later", key) == values("straight", key));
 }
 
 TEST_CASE_METHOD(Fixture, "A run that diverges stops and leaves good checkpoints alone") {
@@ -348,6 +353,53 @@ TEST_CASE_METHOD(Fixture, "A stop file ends the run with a checkpoint and exit c
   REQUIRE(run(2, {setting_of_dir("stopped"), "--mesh.shape=batch:2,model:1",
                   "--train.resume=auto"}) == train::kDone);
   CHECK(values("stopped", "loss").size() == 6);
+}
+
+TEST_CASE_METHOD(Fixture, "An evaluation that is due but not asked for any more does not end it") {
+  const auto common = [&](const std::string& dir) {
+    return std::vector<std::string>{setting_of_dir(dir), "--mesh.shape=batch:2,model:1",
+                                    "--data.validation_fraction=0"};
+  };
+  const std::vector<std::vector<std::string>> ways{
+      {}, {"--data.validation=" + (folder / "text.txt").string(), "--eval.every=0"}};
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    const std::string dir = "due" + std::to_string(way);
+    auto first = common(dir), second = first;
+    // The first checkpoint stops it in the second step, behind which an evaluation is due.
+    const auto stop = folder / dir / "checkpoints/step_00000001.h5";
+    for (const std::string& setting :
+         {"--data.validation=" + (folder / "text.txt").string(), std::string("--eval.every=2"),
+          std::string("--checkpoint.every=1"), "--run.stop_file=" + stop.string()})
+      first.push_back(setting);
+    REQUIRE(run(2, first) == train::kDone);
+    REQUIRE(values(dir, "loss").size() == 2);
+    second.push_back("--train.resume=auto");
+    second.insert(second.end(), ways[way].begin(), ways[way].end());
+    REQUIRE(run(2, second) == train::kDone);
+    CHECK(values(dir, "loss").size() == 6);
+    CHECK(values(dir, "validation_loss").empty());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A checkpoint from elsewhere does not cut the run of a folder short") {
+  const auto settings = [&](const char* dir, const std::string& more) {
+    return std::vector<std::string>{setting_of_dir(dir), "--mesh.shape=batch:1,model:1",
+                                    "--checkpoint.every=2", "--checkpoint.keep=0", more};
+  };
+  for (const char* dir : {"one", "two"})
+    REQUIRE(run(1, settings(dir, "--train.resume=never")) == train::kDone);
+  const std::string from =
+      "--train.resume=" + (folder / "one/checkpoints/step_00000002.h5").string();
+  CHECK_THROWS_AS(run(1, settings("two", from)), UserError);
+  CHECK(values("two", "loss").size() == 6);
+  CHECK(fs::exists(folder / "two/checkpoints/step_00000006.h5"));
+  const auto losses = values("one", "loss");
+  REQUIRE(run(1, settings("one", from)) == train::kDone);  // its own: back to step 2
+  CHECK(values("one", "loss") == losses);
+  auto overwriting = settings("two", from);
+  overwriting.push_back("--run.overwrite=true");
+  REQUIRE(run(1, overwriting) == train::kDone);
+  CHECK(values("two", "loss") == std::vector<double>(losses.begin() + 2, losses.end()));
 }
 
 TEST_CASE_METHOD(Fixture, "The header says what runs, and the best checkpoint stays") {

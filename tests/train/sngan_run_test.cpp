@@ -73,7 +73,9 @@ TEST_CASE("Adversarial nets resume bitwise and draw samples") {
     INFO(mesh << ", norms of " << groups << " replicas");
     const std::string norms = std::string("--model.norm_groups=") + groups;
     const std::string text = deck.train("whole", mesh, {norms});
-    CHECK(text.find("drew " + deck.path("whole/samples/step_00000004.h5")) != std::string::npos);
+    const auto drawn_at = text.find("drew " + deck.path("whole/samples/step_00000004.h5"));
+    CHECK(drawn_at != std::string::npos);
+    CHECK(text.find("saved " + deck.path("whole/checkpoints/step_00000004.h5")) < drawn_at);
     deck.train("parts", mesh, {norms, "--train.steps=2"});
     const auto half = contents(deck.path("parts/samples/step_00000002.h5"));
     CHECK(half == contents(deck.path("whole/samples/step_00000002.h5")));
