@@ -62,6 +62,7 @@ Server::Server(Session& session, const Compiled& workers, const Groups& groups,
       dismissed_(static_cast<std::size_t>(groups.workers)),
       owed_(static_cast<std::size_t>(groups.workers)),
       granted_(static_cast<std::size_t>(groups.workers), now_()),
+      sent_(static_cast<std::size_t>(groups.workers)),
       gathered_(static_cast<std::size_t>(groups.workers)),
       last_step_(now_()),
       last_save_(now_()),
@@ -215,10 +216,12 @@ void Server::look_for_silence() {
   for (int worker = 0; groups_.group > 1 && worker < groups_.workers; ++worker)
     if (turns_.is_lost(worker) && now - last_heard_of(worker) > kPatience * dead_after)
       dismiss(worker);
-  if (turns_.alive() > 0 || stop_ != Stop::none) return;
-  log_.say("warning: no group is left");
-  stop_ = Stop::signal;
-  turns_.stop(true);
+  if (turns_.alive() > 0) return;
+  if (stop_ == Stop::none) {
+    log_.say("warning: no group is left");
+    stop_ = Stop::signal;
+  }
+  turns_.stop(true);  // nobody is left to end a step that is begun
 }
 
 /// An evaluation may take any time. Who waits for its end, or for the group that makes it, shall
@@ -280,7 +283,7 @@ Server::Command Server::grant(int worker, const Turns::Grant& granted) {
   const auto w = static_cast<std::size_t>(worker);
   WorkOrder order;
   order.grant = granted;
-  order.ticket = ++tickets_;
+  order.ticket = sent_[w] = ++tickets_;
   order.exit_code = exit_code_;
   order.lost_workers = turns_.misses_workers();
   order.save = std::exchange(owed_[w], 0);
@@ -321,7 +324,7 @@ Server::Command Server::propose(const Turns::Action& action) const {
   if (first.position == stages.pushes() - 1) command.ends_step = turns_.step() + 1;
   for (int worker : action.workers) {
     command.workers.push_back(worker);
-    command.sequences.push_back(turns_.grant_of(worker).sequence);
+    command.tickets.push_back(sent_[static_cast<std::size_t>(worker)]);
   }
   return command;
 }
@@ -332,7 +335,7 @@ std::vector<std::int64_t> Server::present(const Command& command) {
   const double end = now_() + session_.settings.async.dead_after;
   std::vector<double> missing(command.workers.size(), 0);
   for (std::size_t i = 0; i < missing.size(); ++i)
-    while (!store_.has(command.workers[i], command.sequences[i], command.update.phase)) {
+    while (!store_.has(command.workers[i], command.tickets[i], command.update.phase)) {
       missing[i] = now_() > end;
       if (missing[i] > 0) break;
       mailbox_.pause();

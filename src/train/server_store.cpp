@@ -29,9 +29,9 @@ std::int64_t ServerStore::in_servers(int local_rank) const {
 void ServerStore::keep(comm::Mailbox::Message message) {
   for (int r = 0; r < session_.executor->local_ranks(); ++r) {
     if (in_servers(r) != message.to) continue;
-    const auto sequence = Reader(message.bytes).get<std::int64_t>();
+    const auto ticket = Reader(message.bytes).get<std::int64_t>();
     auto& pushed = pushed_[{r, message.from}];
-    if (sequence >= pushed.sequence) pushed = {sequence, std::move(message.bytes)};
+    if (ticket >= pushed.ticket) pushed = {ticket, std::move(message.bytes)};
     return;
   }
 }
@@ -63,9 +63,9 @@ bool ServerStore::for_each_push(std::int64_t worker, std::size_t phase, const Us
   return true;
 }
 
-bool ServerStore::has(std::int64_t worker, std::int64_t sequence, std::size_t phase) {
+bool ServerStore::has(std::int64_t worker, std::int64_t ticket, std::size_t phase) {
   return for_each_push(worker, phase, [&](int, const auto&, const auto&, const Pushed& pushed) {
-    return pushed.sequence == sequence && !pushed.bytes.empty();
+    return pushed.ticket == ticket && !pushed.bytes.empty();
   });
 }
 

@@ -104,7 +104,10 @@ Turns::Action Turns::next_update() const {
   if (shares()) {
     for (int w = 0; w < config_.workers; ++w) {
       const Worker& it = at(w);
-      if (!has_share(it)) continue;
+      if (!has_share(it)) {
+        if (it.alive && it.asking && dealt_ < shares_) return {};  // it gets one first
+        continue;
+      }
       if (it.pushed)
         update.workers.push_back(w);
       else if (it.alive)
@@ -161,7 +164,7 @@ std::optional<Turns::Action> Turns::next_grant() {
     dealt_ = 0;
   }
   for (int w = 0; w < config_.workers && dealt_ < shares_; ++w) {
-    if (!at(w).alive || !at(w).asking) continue;
+    if (!at(w).alive || !at(w).asking || at(w).pushed) continue;
     Grant share;
     share.share = dealt_++;
     share.shares = shares_;

@@ -75,9 +75,12 @@ Worker::Worker(Session& session, const Compiled& servers, const Groups& groups, 
   }
   session.executor->set_recorder(pulse_.get());
   // Inside a group ranks wait for each other, who may be lost.
-  if (groups.group > 1 && session.executor->local_ranks() == 1)
-    waiting_ = std::make_unique<comm::WhileWaiting>(session.settings.async.dead_after / 8,
-                                                    [this] { while_waiting(); });
+  if (groups.group > 1 && session.executor->local_ranks() == 1) {
+    double patience = session.settings.async.dead_after;
+    if (session.settings.run.hang_timeout > 0)  // or word of an evaluation comes too late
+      patience = std::min(patience, session.settings.run.hang_timeout);
+    waiting_ = std::make_unique<comm::WhileWaiting>(patience / 8, [this] { while_waiting(); });
+  }
 }
 
 Worker::~Worker() {
@@ -295,7 +298,7 @@ void Worker::push(std::size_t phase) {
       const auto& parts = gradients_.parts(phase, in_group(r), s);
       if (parts.empty() && changes_.parts(phase, in_group(r), s).empty()) continue;
       Writer message;
-      message.put(order_.grant.sequence);
+      message.put(order_.ticket);
       for (const auto& part : parts) pack(*session_.executor, r, part, message);
       pack_states(phase, r, s, message);
       mailbox_.send({rank_of(r), static_cast<int>(s), kGradients, message.take()});

@@ -90,6 +90,35 @@ class Stutter final : public comm::Mailbox {
   std::vector<Message> later_;
 };
 
+/// A mailbox in which the ranks 2 and 4 show life again and again, and gradients of rank 3 come to
+/// the second server only when that waits for them, or when there are newer ones.
+class Late final : public comm::Mailbox {
+ public:
+  explicit Late(bool is_late) : is_late_(is_late) {}
+  void send(Message message) override {
+    if (!is_late_ || message.tag != train::kGradients || message.from != 3 || message.to != 1)
+      return inner_->send(std::move(message));
+    pause();
+    held_ = std::move(message);
+  }
+  std::optional<Message> receive(int at) override {
+    if (++calls_ % 50 == 0)
+      for (int rank : {2, 4}) inner_->send({rank, 0, train::kPulse, {}});
+    return inner_->receive(at);
+  }
+  void pause() override {
+    if (held_) inner_->send(std::move(*held_));
+    held_.reset();
+  }
+  void flush(double) override {}
+
+ private:
+  bool is_late_;
+  std::int64_t calls_ = 0;
+  std::optional<Message> held_;
+  std::unique_ptr<comm::Mailbox> inner_ = comm::local_mailbox();
+};
+
 /// Numbers that lines of metrics.jsonl have behind a key, "[1, 2]".
 std::vector<double> list_of(const test::DeckRun& deck, const std::string& name,
                             const std::string& key) {
@@ -253,6 +282,29 @@ TEST_CASE("A lost group is left behind, and taken in again when it wakes") {
   if (bound != "0") CHECK(sum(updates) == 130);
   CHECK(updates[1] < updates[0]);
   CHECK(updates[1] > (wakes ? 10 : 1));
+}
+
+TEST_CASE("What a group pushed too late is not taken for what it pushes next") {
+  const test::DeckRun deck(kDeck);
+  write_text(deck);
+  for (const bool is_late : {false, true}) {
+    double seconds = 0;
+    std::int64_t turns = 0;
+    train::AsyncHooks hooks;
+    hooks.mailbox = std::make_shared<Late>(is_late);
+    hooks.now = [&] { return seconds += 0.01; };
+    hooks.is_stalled = [&](std::int64_t group) {
+      return group == 1 && ++turns > 14 && turns < 450;  // it has its order, and no weights yet
+    };
+    const std::string text =
+        deck.train_async(is_late ? "late" : "prompt", 5, "batch:1,model:1",
+                         {"--train.steps=130", "--eval.every=0", "--replicate.dead_after=5",
+                          "--replicate.staleness=0", "--replicate.servers=2"},
+                         hooks);
+    CHECK(text.find("group 1 (rank 3) is back") != std::string::npos);
+  }
+  for (const char* key : {"loss", "grad_norm"})
+    CHECK(deck.difference("prompt", "late", key) < 1e-9);
 }
 
 TEST_CASE("A group is lost with one of its ranks, and the others leave it") {

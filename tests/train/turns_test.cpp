@@ -97,6 +97,21 @@ TEST_CASE("a bound of 0 deals out shares and adds all of them") {
   CHECK(granted(turns, 0).version == 1);
 }
 
+TEST_CASE("no share is added before all are dealt out") {
+  Turns turns = make(3, 0, 100);
+  for (int w = 0; w < 3; ++w) turns.ask(w);
+  granted(turns, 0);
+  CHECK(turns.push(0, 0));  // it is fast, and asks for more
+  turns.ask(0);
+  CHECK(granted(turns, 1).share == 1);
+  CHECK(granted(turns, 2).share == 2);
+  for (int w : {1, 2}) CHECK(turns.push(w, 0));
+  const auto update = turns.next();
+  REQUIRE(update.kind == Kind::apply);
+  CHECK(update.workers == std::vector<int>{0, 1, 2});
+  CHECK(update.scale == 1);
+}
+
 TEST_CASE("a lost worker's share is made up for, and its late push is not taken") {
   Turns turns = make(3, 0, 100);
   for (int w = 0; w < 3; ++w) turns.ask(w);

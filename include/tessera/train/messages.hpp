@@ -23,7 +23,7 @@ enum Tag : int {
   kAsk = 1,    ///< first rank of a worker → first server: give me work
   kGrant,      ///< back: WorkOrder
   kWeights,    ///< server → rank of a worker: ticket, then tiles
-  kGradients,  ///< rank of a worker → server: sequence, then tiles
+  kGradients,  ///< rank of a worker → server: ticket, then tiles
   kPush,       ///< first rank of a worker → first server, after its gradients: Push
   kEvaluated,  ///< the same: version, ValidationRecord
   kPulse,      ///< rank of a worker → first server: I live; back: a group evaluates, be patient
@@ -103,7 +103,7 @@ class Reader {
 /// What a worker is to do next.
 struct WorkOrder {
   Turns::Grant grant;
-  std::int64_t ticket = 0;  ///< of the weights that go with it
+  std::int64_t ticket = 0;  ///< of the weights that go with it, and of what it comes to
   std::int64_t step = 1;    ///< for random draws: differs between workers
   data::Position batch;
   int exit_code = 0;          ///< of a worker that is told to stop

@@ -109,6 +109,7 @@ class Server {
   std::vector<bool> dismissed_;     // by worker
   std::vector<std::int64_t> owed_;  // by worker: step of a checkpoint without its experience, or 0
   std::vector<double> granted_;     // by worker: when it got work, or came back with it
+  std::vector<std::int64_t> sent_;  // by worker: ticket of its last order
   std::map<std::int64_t, std::vector<std::pair<std::string, std::int64_t>>> counts_;  // by worker
   std::vector<Gathered> gathered_;       // by worker; the first one's for all that share
   std::vector<std::int64_t> staleness_;  // how many updates had which

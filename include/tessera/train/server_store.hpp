@@ -28,8 +28,9 @@ class ServerStore {
   void keep(comm::Mailbox::Message message);
   /// Sends a worker the variables of a traffic (Stages) with a ticket in front.
   void send_weights(std::int64_t worker, std::size_t traffic, std::int64_t ticket);
-  /// All parts of a worker's push have come to this process's servers.
-  bool has(std::int64_t worker, std::int64_t sequence, std::size_t phase);
+  /// All parts of a worker's push for the order of this ticket have come to this process's
+  /// servers.
+  bool has(std::int64_t worker, std::int64_t ticket, std::size_t phase);
 
   struct Update {
     std::size_t phase = 0;
@@ -49,7 +50,7 @@ class ServerStore {
 
  private:
   struct Pushed {
-    std::int64_t sequence = -1;
+    std::int64_t ticket = 0;
     std::vector<std::byte> bytes;
   };
   std::int64_t in_servers(int local_rank) const;
