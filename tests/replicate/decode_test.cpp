@@ -4,6 +4,7 @@
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/models/transformer.hpp"
 #include "tessera/ops/shape_ops.hpp"
@@ -36,26 +37,19 @@ std::vector<double> random_tokens() {
   return tokens;
 }
 
-plan::PlanOptions options(const char* mesh, const char* rules) {
-  plan::PlanOptions options;
-  options.mesh = MeshShape::parse(mesh, 0);
-  options.layout = Layout::parse(rules);
-  return options;
-}
-
 const std::vector<plan::PlanOptions>& meshes() {
   static const std::vector<plan::PlanOptions> all = {
-      options("batch:2", "batch:batch"),
-      options("batch:4", "batch:batch"),
-      options("model:2", "vocab:model,d_ff:model,heads:model"),
-      options("model:4", "vocab:model,d_ff:model,heads:model"),
-      options("model:3", "d_model:model"),
-      options("model:2", "d_kv:model"),
-      options("seq:2", "memory:seq"),
-      options("seq:3", "length:seq,memory:seq"),
-      options("batch:2,model:2", "batch:batch,vocab:model,d_ff:model,heads:model"),
-      options("model:2,seq:2", "heads:model,vocab:model,memory:seq"),
-      options("batch:2,model:2,seq:2", "batch:batch,heads:model,vocab:model,memory:seq"),
+      layout("batch:2", "batch:batch"),
+      layout("batch:4", "batch:batch"),
+      layout("model:2", "vocab:model,d_ff:model,heads:model"),
+      layout("model:4", "vocab:model,d_ff:model,heads:model"),
+      layout("model:3", "d_model:model"),
+      layout("model:2", "d_kv:model"),
+      layout("seq:2", "memory:seq"),
+      layout("seq:3", "length:seq,memory:seq"),
+      layout("batch:2,model:2", "batch:batch,vocab:model,d_ff:model,heads:model"),
+      layout("model:2,seq:2", "heads:model,vocab:model,memory:seq"),
+      layout("batch:2,model:2,seq:2", "batch:batch,heads:model,vocab:model,memory:seq"),
   };
   return all;
 }
@@ -195,10 +189,10 @@ TEST_CASE("Caches of a model with experts that have room for all") {
   config.moe.eval_capacity = 4;
   config.moe.jitter = 0.1;
   const std::vector<plan::PlanOptions> on = {
-      options("batch:2", "batch:batch,experts:batch"),
-      options("batch:3", "batch:batch"),
-      options("model:4", "experts:model,vocab:model"),
-      options("batch:2,model:2", "batch:batch,experts:batch,vocab:model,d_ff:model,heads:model"),
+      layout("batch:2", "batch:batch,experts:batch"),
+      layout("batch:3", "batch:batch"),
+      layout("model:4", "experts:model,vocab:model"),
+      layout("batch:2,model:2", "batch:batch,experts:batch,vocab:model,d_ff:model,heads:model"),
   };
   for (const std::int64_t choices : {1, 2}) {
     config.moe.choices = choices;
@@ -227,8 +221,7 @@ TEST_CASE("What stands behind a prompt takes no expert's place") {
   const auto expected = after(0, {});
   for (const double padding : {1.0, 2.0, 3.0, 4.0, 5.0}) {
     CHECK(largest_difference(after(padding, {}), expected) < 1e-12);
-    CHECK(largest_difference(after(padding, options("model:2", "experts:model")), expected) <
-          1e-12);
+    CHECK(largest_difference(after(padding, layout("model:2", "experts:model")), expected) < 1e-12);
   }
 }
 
@@ -241,7 +234,7 @@ TEST_CASE("A decoding step writes its keys in place and moves none of them") {
   models::Transformer model(small_model());
   const Sections sections(model, DType::f32);
   const auto program = plan::compile(sections.variables, sections.graphs(),
-                                     options("batch:2,seq:2", "batch:batch,memory:seq"));
+                                     layout("batch:2,seq:2", "batch:batch,memory:seq"));
   const auto& section = program.section("decode");
   const std::int64_t cache = 2 * 4 * 3 * 2 * 4;  // rows, positions, heads, d_kv, bytes of a tile
   int writes = 0;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/models/resnet.hpp"
@@ -189,10 +190,7 @@ TEST_CASE("a label is right if no class is likelier, and never in a row of NaN")
     const Tensor labels = graph.input("labels", {Shape{{"batch", 4}}, DType::i32});
     graph.fetch("right", nn::correct(logits, labels));
     graph.fetch("likeliest", nn::among_likeliest(logits, labels, 1));
-    plan::PlanOptions options;
-    options.mesh = MeshShape::parse(mesh, 0);
-    options.layout = Layout::parse(rules);
-    SimulatedRun run(variables, {&graph}, options);
+    SimulatedRun run(variables, {&graph}, layout(mesh, rules));
     run.run("s", values);
     CHECK(run.fetch("s", "right") == std::vector<double>{1, 0, 0, 1});
     CHECK(run.fetch("s", "likeliest") == std::vector<double>{0, 0, 0, 1});  // a tie: the first
@@ -216,10 +214,7 @@ TEST_CASE("a label is among the likeliest as plain loops find it, wherever class
           graph.input("logits", {Shape{{"batch", kRows}, {"classes", kMany}}, DType::f32});
       const Tensor labels = graph.input("labels", {Shape{{"batch", kRows}}, DType::i32});
       graph.fetch("found", nn::among_likeliest(logits, labels, count));
-      plan::PlanOptions options;
-      options.mesh = MeshShape::parse(mesh, 0);
-      options.layout = Layout::parse(rules);
-      SimulatedRun run(variables, {&graph}, options);
+      SimulatedRun run(variables, {&graph}, layout(mesh, rules));
       run.run("s", values);
       const auto found = run.fetch("s", "found");
       for (std::int64_t row = 0; row < kRows; ++row) {

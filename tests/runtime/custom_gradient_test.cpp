@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
@@ -16,20 +17,7 @@ using namespace tessera::test;
 
 namespace {
 
-plan::PlanOptions layout(const std::string& mesh, const std::string& rules) {
-  plan::PlanOptions options;
-  options.mesh = MeshShape::parse(mesh, 0);
-  options.layout = Layout::parse(rules);
-  return options;
-}
-
 const Shape kShape{{"b", 5}, {"n", 4}};
-
-std::vector<double> values(int count, double scale) {
-  std::vector<double> list;
-  for (int i = 0; i < count; ++i) list.push_back(scale * std::sin(1.7 * i + 0.3));
-  return list;
-}
 
 /// A stack of residual blocks on two halves, kept or computed back, and its weights' gradients.
 struct Stack {
@@ -69,10 +57,10 @@ struct Stack {
 
   std::vector<double> run(const std::string& mesh, const std::string& rules) {
     SimulatedRun run(variables, {&graph}, layout(mesh, rules));
-    Values inputs{{"a", values(20, 0.5)}, {"b", values(20, -0.7)}};
+    Values inputs{{"a", waves(20, 0.5)}, {"b", waves(20, -0.7)}};
     for (int layer = 0; layer < depth; ++layer) {
-      inputs[concat("f", layer)] = values(16, 0.4 + 0.1 * layer);
-      inputs[concat("g", layer)] = values(16, 0.6 - 0.2 * layer);
+      inputs[concat("f", layer)] = waves(16, 0.4 + 0.1 * layer);
+      inputs[concat("g", layer)] = waves(16, 0.6 - 0.2 * layer);
     }
     run.run("micro", inputs);
     std::vector<double> all;
@@ -126,7 +114,7 @@ TEST_CASE("a gradient of one's own takes the place of the operations'") {
     const Tensor loss = ops::reduce_sum(ops::multiply(y[0], x), Shape{});
     graph.fetch("dx", gradients(loss, {x})[0]);
     SimulatedRun run(variables, {&graph}, layout(mesh, rules));
-    const auto in = values(20, 0.8);
+    const auto in = waves(20, 0.8);
     run.run("micro", {{"x", in}});
     const auto found = run.fetch("micro", "dx");
     for (std::size_t i = 0; i < in.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 #include "support/small_training.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -150,10 +151,7 @@ void check_model(const char* name, const models::TransformerConfig& config,
   CHECK(greatest(products) > 1e-3);
   for (const auto& [mesh, rules] : layouts) {
     INFO("mesh '" << mesh << "' rules '" << rules << "'");
-    plan::PlanOptions options;
-    options.mesh = MeshShape::parse(mesh, 0);
-    options.layout = Layout::parse(rules);
-    SimulatedRun run(model.variables, {&model.graph}, options);
+    SimulatedRun run(model.variables, {&model.graph}, layout(mesh, rules));
     initialize(run);
     run.run("curvature", inputs);
     check_equal(fetch_all(run, "h/", model.curved), products, 1e-9);

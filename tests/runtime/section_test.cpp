@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a section promises under every layout: operands that are whole where they must be, and
 // variables as they were at its start.
-#include <cmath>
 #include <utility>
 
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -14,19 +14,6 @@ using namespace tessera;
 using namespace tessera::test;
 
 namespace {
-
-plan::PlanOptions layout(const std::string& mesh, const std::string& rules) {
-  plan::PlanOptions options;
-  options.mesh = MeshShape::parse(mesh, 0);
-  options.layout = Layout::parse(rules);
-  return options;
-}
-
-std::vector<double> values(int count) {
-  std::vector<double> list;
-  for (int i = 0; i < count; ++i) list.push_back(std::sin(1.7 * i + 0.3));
-  return list;
-}
 
 void check_equal(const std::vector<double>& found, const std::vector<double>& expected) {
   REQUIRE(found.size() == expected.size());
@@ -49,7 +36,7 @@ TEST_CASE("a partial sum that is both factors of a product is reduced first") {
   graph.fetch("square", ops::multiply(y, y));
   graph.fetch("norm", ops::einsum({z, z}, Shape{}));
   graph.fetch("twice", ops::add(u, u));
-  const Values inputs{{"x", values(15)}, {"w", values(10)}};
+  const Values inputs{{"x", waves(15)}, {"w", waves(10)}};
   SimulatedRun one(variables, {&graph}, {});
   one.run("section", inputs);
   for (const auto& [mesh, rules] : kMeshes) {
@@ -140,8 +127,8 @@ TEST_CASE("the gradient of a sum of weights is reduced once, whatever the bucket
     options.reducing = {"micro"};
     options.flight_bytes = 1;
     SimulatedRun run(variables, {&graph}, options);
-    for (const char* name : {"u", "v"}) run.set_variable(name, values(6));
-    run.run("micro", {{"x", values(15)}});
+    for (const char* name : {"u", "v"}) run.set_variable(name, waves(6));
+    run.run("micro", {{"x", waves(15)}});
     auto both = run.variable("gradient/u");
     for (double value : run.variable("gradient/v")) both.push_back(value);
     return both;
