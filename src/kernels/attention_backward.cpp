@@ -5,6 +5,7 @@
 namespace tessera::kernels {
 namespace {
 
+using program::kKeyBlock;
 using program::kQueryBlock;
 
 void row_dots(Rows<float> x, Rows<float> y, std::int64_t rows, std::int64_t n, float* delta) {
@@ -37,7 +38,7 @@ class Backward {
     const std::int64_t rows = std::min(s.queries, kQueryBlock), columns = score_columns(at);
     scores_ = {workspace_.take<T>(rows * columns), columns};
     dscores_ = {workspace_.take<T>(rows * columns), columns};
-    delta_ = workspace_.take<T>(rows);
+    delta_ = workspace_.take<T>(s.queries);
     if (s.buckets > 0) {
       diagonals_ = workspace_.take<T>(s.queries + s.keys);
       ddiagonals_ = workspace_.take<T>(s.queries + s.keys);
@@ -47,14 +48,14 @@ class Backward {
     }
     key_rows_ = RightFactor<T>(workspace_, s.keys, s.depth);
     for (RightFactor<T>* factor : {&query_rows_, &dout_rows_}) {
-      *factor = RightFactor<T>(workspace_, rows, s.depth);
+      *factor = RightFactor<T>(workspace_, s.queries, s.depth);
     }
     if (!narrow) return;
     for (Rows<T>* head : {&k_, &v_, &dk_, &dv_}) {
       *head = {workspace_.take<T>(s.keys * s.depth), s.depth};
     }
-    for (Rows<T>* block : {&q_, &dout_, &dq_}) {
-      *block = {workspace_.take<T>(rows * s.depth), s.depth};
+    for (Rows<T>* head : {&q_, &dout_, &dq_}) {
+      *head = {workspace_.take<T>(s.queries * s.depth), s.depth};
     }
   }
 
@@ -73,15 +74,21 @@ class Backward {
   }
 
  private:
+  /// Keys on the outside: what a block of them needs stays in cache while all queries pass.
   void run_head(std::int64_t batch, std::int64_t head, std::int64_t group) {
     const auto& s = at_.size;
     if (diagonals_ != nullptr) {
       spread_bias(at_, head, group, diagonals_);
       std::fill_n(ddiagonals_, s.queries + s.keys, T(0));
     }
-    for (std::int64_t i = 0; i < s.queries; i += kQueryBlock) {
-      run_block(batch, head, group, i, std::min(kQueryBlock, s.queries - i));
+    take_queries(batch, head, group);
+    for (std::int64_t j = 0; j < s.keys; j += kKeyBlock) {
+      const KeyRange keys{j, std::min(s.keys, j + kKeyBlock)};
+      for (std::int64_t i = 0; i < s.queries; i += kQueryBlock) {
+        run_block(batch, head, group, i, std::min(kQueryBlock, s.queries - i), keys);
+      }
     }
+    give_queries(batch, head, group);
     if (diagonals_ != nullptr) {
       gather_bias(at_, head, group, ddiagonals_, call_.outputs[kDbias].as<T>());
     }
@@ -123,17 +130,16 @@ class Backward {
     }
   }
 
-  void run_block(std::int64_t batch, std::int64_t head, std::int64_t group, std::int64_t i,
-                 std::int64_t rows) {
-    const std::int64_t ld = at_.query_row(), depth = at_.size.depth;
-    const std::int64_t place = query_place(at_, batch, head, group) + i * ld;
+  void take_queries(std::int64_t batch, std::int64_t head, std::int64_t group) {
+    const std::int64_t ld = at_.query_row(), queries = at_.size.queries, depth = at_.size.depth;
+    const std::int64_t place = query_place(at_, batch, head, group);
     Rows<T> out;
     if (narrow_) {
       if constexpr (std::is_same_v<T, float>) {
-        load_rows(call_.inputs[kQ], place, ld, rows, depth, q_.data);
-        load_rows(call_.inputs[kDout], place, ld, rows, depth, dout_.data);
-        // dq's block is free until the first product.
-        load_rows(call_.inputs[kOut], place, ld, rows, depth, dq_.data);
+        load_rows(call_.inputs[kQ], place, ld, queries, depth, q_.data);
+        load_rows(call_.inputs[kDout], place, ld, queries, depth, dout_.data);
+        // dq is free until the first product.
+        load_rows(call_.inputs[kOut], place, ld, queries, depth, dq_.data);
         out = dq_;
       }
     } else {
@@ -142,40 +148,48 @@ class Backward {
       dq_ = {call_.outputs[kDq].as<T>() + place, ld};
       out = {call_.inputs[kOut].as<T>() + place, ld};
     }
-    row_dots(dout_, out, rows, depth, delta_);
+    row_dots(dout_, out, queries, depth, delta_);
+    query_rows_.set(q_, false, queries, depth);
+    dout_rows_.set(dout_, false, queries, depth);
+    for (std::int64_t i = 0; i < queries && !at_.accumulates; ++i) {
+      std::fill_n(dq_.from(i).data, depth, T(0));
+    }
     if constexpr (std::is_same_v<T, float>) {
       if (narrow_ && at_.accumulates) {
-        load_rows(call_.outputs[kDq], place, ld, rows, depth, dq_.data);
+        load_rows(call_.outputs[kDq], place, ld, queries, depth, dq_.data);
       }
-    }
-    query_rows_.set(q_, false, rows, depth);
-    dout_rows_.set(dout_, false, rows, depth);
-    const T* lse = call_.inputs[kLse].as<T>() + row_place(at_, batch, head, group) + i;
-    bool first = !at_.accumulates;
-    for_each_key_block(at_, batch, i, rows, [&](const AttentionBlock& block) {
-      const auto scores = score_block<T>(at_, batch, block, scores_, diagonals_, ddiagonals_);
-      differentiate(block, scores, score_mask(at_, batch, head, group, block), lse, first);
-      first = false;
-    });
-    if (first) {
-      for (std::int64_t r = 0; r < rows; ++r) std::fill_n(dq_.from(r).data, depth, T(0));
-    }
-    if constexpr (std::is_same_v<T, float>) {
-      if (narrow_) store_rows(call_.outputs[kDq], place, ld, rows, depth, dq_.data);
     }
   }
 
+  void give_queries(std::int64_t batch, std::int64_t head, std::int64_t group) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (!narrow_) return;
+      store_rows(call_.outputs[kDq], query_place(at_, batch, head, group), at_.query_row(),
+                 at_.size.queries, at_.size.depth, dq_.data);
+    }
+  }
+
+  void run_block(std::int64_t batch, std::int64_t head, std::int64_t group, std::int64_t i,
+                 std::int64_t rows, KeyRange keys) {
+    const T* lse = call_.inputs[kLse].as<T>() + row_place(at_, batch, head, group) + i;
+    for_each_key_block(at_, batch, i, rows, keys, [&](const AttentionBlock& block) {
+      const auto scores = score_block<T>(at_, batch, block, scores_, diagonals_, ddiagonals_);
+      differentiate(block, scores, score_mask(at_, batch, head, group, block), lse);
+    });
+  }
+
   void differentiate(const AttentionBlock& block, const isa::ScoreBlock<T>& scores,
-                     const isa::ScoreMask& mask, const T* lse, bool first) {
+                     const isa::ScoreMask& mask, const T* lse) {
     const std::int64_t rows = block.rows, columns = block.columns, depth = at_.size.depth;
-    const std::int64_t j = block.j;
-    keys_.multiply(exec_, rows, columns, depth, at_.scale, q_, false, 0, j, false, scores_);
-    values_.multiply(exec_, rows, columns, depth, 1, dout_, false, 0, j, false, dscores_);
-    dscores(scores, mask, dscores_.data, lse, delta_);
-    dout_rows_.multiply(exec_, columns, depth, rows, 1, scores_, true, 0, 0, true, dv_.from(j));
-    query_rows_.multiply(exec_, columns, depth, rows, at_.scale, dscores_, true, 0, 0, true,
+    const std::int64_t i = block.i, j = block.j;
+    keys_.multiply(exec_, rows, columns, depth, at_.scale, q_.from(i), false, 0, j, false, scores_);
+    values_.multiply(exec_, rows, columns, depth, 1, dout_.from(i), false, 0, j, false, dscores_);
+    dscores(scores, mask, dscores_.data, lse, delta_ + i);
+    dout_rows_.multiply(exec_, columns, depth, rows, 1, scores_, true, i, 0, true, dv_.from(j));
+    query_rows_.multiply(exec_, columns, depth, rows, at_.scale, dscores_, true, i, 0, true,
                          dk_.from(j));
-    key_rows_.multiply(exec_, rows, depth, columns, at_.scale, dscores_, false, j, 0, !first, dq_);
+    key_rows_.multiply(exec_, rows, depth, columns, at_.scale, dscores_, false, j, 0, true,
+                       dq_.from(i));
   }
 
   const device::Exec& exec_;
@@ -186,8 +200,8 @@ class Backward {
   Rows<T> scores_, dscores_, k_, v_, dk_, dv_, q_, dout_, dq_;
   RightFactor<T> keys_, values_;           ///< k and v transposed [depth, keys]
   RightFactor<T> key_rows_;                ///< k [keys, depth]
-  RightFactor<T> query_rows_, dout_rows_;  ///< the block's q and dout [rows, depth]
-  T* delta_;
+  RightFactor<T> query_rows_, dout_rows_;  ///< q and dout [queries, depth]
+  T* delta_;                               ///< rowsum(dO O) [queries]
   T* diagonals_ = nullptr;   ///< a head's bias by distance
   T* ddiagonals_ = nullptr;  ///< and its gradient
 };

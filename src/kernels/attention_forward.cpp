@@ -125,7 +125,7 @@ class Forward {
               std::int64_t rows) {
     const std::int64_t depth = at_.size.depth;
     bool first = !at_.accumulates;
-    for_each_key_block(at_, batch, i, rows, [&](const AttentionBlock& block) {
+    for_each_key_block(at_, batch, i, rows, {0, at_.size.keys}, [&](const AttentionBlock& block) {
       keys_.multiply(exec_, rows, block.columns, depth, at_.scale, q_, false, 0, block.j, false,
                      scores_);
       softmax(score_block<T>(at_, batch, block, scores_, diagonals_, nullptr),

@@ -124,12 +124,14 @@ inline KeyRange narrow_by_segments(const Attention& at, std::int64_t batch, std:
   return keys;
 }
 
-/// f(block) for every block of keys that a block of queries sees a part of.
+/// f(block) for every block of keys in a range that a block of queries sees a part of.
 template <class Function>
 void for_each_key_block(const Attention& at, std::int64_t batch, std::int64_t i, std::int64_t rows,
-                        const Function& f) {
-  const KeyRange keys = narrow_by_segments(
-      at, batch, i, rows, {visible_keys(at, i).begin, visible_keys(at, i + rows - 1).end});
+                        KeyRange range, const Function& f) {
+  const std::int64_t begin = std::max(range.begin, visible_keys(at, i).begin);
+  const std::int64_t end = std::min(range.end, visible_keys(at, i + rows - 1).end);
+  if (begin >= end) return;
+  const KeyRange keys = narrow_by_segments(at, batch, i, rows, {begin, end});
   // Panels are cut at multiples of their width only.
   for (std::int64_t j = keys.begin / program::kPanelWidth * program::kPanelWidth; j < keys.end;
        j += program::kKeyBlock) {
@@ -160,8 +162,7 @@ void gather_bias(const Attention& at, std::int64_t head, std::int64_t group, con
 }
 
 inline std::int64_t score_columns(const Attention& at) {
-  const std::int64_t keys = std::min(at.size.keys, program::kKeyBlock);
-  return (keys + program::kScoreLanes - 1) / program::kScoreLanes * program::kScoreLanes;
+  return program::score_row(at.size.keys);
 }
 
 /// `diagonals` and `ddiagonals`: a head's bias and its gradient by distance; null without one.

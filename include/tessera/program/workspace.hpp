@@ -57,12 +57,17 @@ constexpr std::int64_t diagonal_bytes(DType dtype, const AttentionSize& size) {
   return round_up_workspace((dtype == DType::f64 ? 8 : 4) * (size.queries + size.keys));
 }
 
+/// Elements from one row of a block of scores to the next: one group of lanes more than the row
+/// has, as rows a power of two apart would share few sets of the first cache.
+constexpr std::int64_t score_row(std::int64_t keys) {
+  const std::int64_t columns = std::min(keys, kKeyBlock);
+  return ((columns + kScoreLanes - 1) / kScoreLanes + 1) * kScoreLanes;
+}
+
 /// Bytes of one block of scores.
 constexpr std::int64_t score_block_bytes(DType dtype, const AttentionSize& size) {
   const std::int64_t rows = std::min(size.queries, kQueryBlock);
-  const std::int64_t keys = std::min(size.keys, kKeyBlock);
-  const std::int64_t columns = (keys + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
-  return round_up_workspace((dtype == DType::f64 ? 8 : 4) * rows * columns);
+  return round_up_workspace((dtype == DType::f64 ? 8 : 4) * rows * score_row(size.keys));
 }
 
 /// Columns of a right factor that is packed in panels.
@@ -93,12 +98,10 @@ constexpr std::int64_t attention_forward_workspace(DType dtype, const AttentionS
 }
 
 /// Two such blocks; for each query row the sum of dout times out, and its part of the bias's
-/// gradient; the bias and its gradient by distance; except in f64 one head of k (both ways) and v
-/// and a block of q and dout in panels; for 16-bit tensors also one head of k, v, dk and dv in f32
-/// and a block of q, dout and dq.
+/// gradient; the bias and its gradient by distance; except in f64 one head of k (both ways), v, q
+/// and dout in panels; for 16-bit tensors also one head of k, v, dk, dv, q, dout and dq in f32.
 constexpr std::int64_t attention_backward_workspace(DType dtype, const AttentionSize& size) {
   const std::int64_t bytes = dtype == DType::f64 ? 8 : 4;
-  const std::int64_t rows = std::min(size.queries, kQueryBlock);
   std::int64_t total = 2 * score_block_bytes(dtype, size);
   const std::int64_t all_rows = size.batch * size.heads * size.group * size.queries;
   total += round_up_workspace(bytes * all_rows);
@@ -108,11 +111,11 @@ constexpr std::int64_t attention_backward_workspace(DType dtype, const Attention
   }
   if (dtype != DType::f64) {
     total += 2 * head_panel_bytes(size, true) + head_panel_bytes(size, false);
-    total += 2 * round_up_workspace(4 * rows * panel_columns(size.depth));
+    total += 2 * round_up_workspace(4 * size.queries * panel_columns(size.depth));
   }
   if (dtype == DType::bf16) {
     total += 4 * round_up_workspace(4 * size.keys * size.depth);
-    total += 3 * round_up_workspace(4 * rows * size.depth);
+    total += 3 * round_up_workspace(4 * size.queries * size.depth);
   }
   return total;
 }
