@@ -44,24 +44,17 @@ double rate_of(const replicate::Batch& batch, double dropout) {
 }  // namespace
 
 void Seq2Seq::describe(config::Schema& schema) {
-  constexpr double kHuge = 1e15;
   Seq2SeqConfig& c = config_;
-  describe_blocks(schema, c, {"learned", "sinusoid", "none"});
+  describe_blocks(schema, c, {"learned", "sinusoid", "relative", "none"});
   schema.add("model.layers", c.layers, "blocks of the decoder").range(1, 100000);
   schema.add("model.encoder_layers", c.encoder_layers, "blocks of the encoder; 0: model.layers")
       .range(0, 100000);
-  schema.add("model.heads", c.heads, "attention heads").range(1, kHuge);
   schema.add("model.vocab", c.vocab, "size of the vocabulary of source and target")
       .range(2, 2147483647.0);
 }
 
 void Seq2Seq::validate() const {
-  const Seq2SeqConfig& c = config_;
-  check_user(c.d_kv > 0 || c.d_model % c.heads == 0, "model.d_model = ", c.d_model,
-             " is not a multiple of model.heads = ", c.heads,
-             "; change one of them or set model.d_kv");
-  check_user(c.positions != "sinusoid" || c.d_model % 2 == 0,
-             "model.positions = sinusoid needs an even model.d_model, found ", c.d_model);
+  validate_blocks(config_);
 }
 
 std::vector<replicate::InputSpec> Seq2Seq::inputs_of(const Side& side, std::int64_t rows,
@@ -69,7 +62,7 @@ std::vector<replicate::InputSpec> Seq2Seq::inputs_of(const Side& side, std::int6
   const TensorSpec spec{Shape{{"batch", rows}, {side.length, length}}, DType::i32};
   std::vector<replicate::InputSpec> inputs{{side.tokens, spec, config_.vocab},
                                            {side.segments, spec}};
-  if (config_.positions != "none") inputs.push_back({side.positions, spec});
+  if (has_table()) inputs.push_back({side.positions, spec});
   return inputs;
 }
 
@@ -113,9 +106,7 @@ Tensor Seq2Seq::embed(Graph& graph, const Side& side, const replicate::Batch& ba
   const double scale = std::sqrt(static_cast<double>(config_.d_model));
   const Graph::Scope scope(graph, side.causal ? "decoder" : "encoder");
   std::vector<Tensor> terms{x};
-  if (config_.positions != "none") {
-    terms.push_back(positions(graph, side, batch));
-  }
+  if (has_table()) terms.push_back(positions(graph, side, batch));
   x = ops::pointwise1(terms,
                       [&](std::span<const ops::Value> in) {
                         const ops::Value word = scale * in[0];
@@ -130,7 +121,8 @@ Tensor Seq2Seq::embed(Graph& graph, const Side& side, const replicate::Batch& ba
 
 nn::SelfAttentionOptions Seq2Seq::attention(const Side& queries, const Side& keys,
                                             const replicate::Batch& batch) const {
-  nn::SelfAttentionOptions options{.heads = config_.heads,
+  nn::SelfAttentionOptions options{.heads = config_.key_heads(),
+                                   .group = config_.heads / config_.key_heads(),
                                    .d_kv = config_.head_size(),
                                    .bias = config_.bias,
                                    .dropout = rate_of(batch, config_.dropout),
@@ -138,10 +130,23 @@ nn::SelfAttentionOptions Seq2Seq::attention(const Side& queries, const Side& key
                                    .total_rows = batch.total_rows,
                                    .output_gain = gain_of(queries),
                                    .causal = keys.causal,
-                                   .caching = batch.caching};
+                                   .keys = config_.attention,
+                                   // Nothing looks at the encoder's own keys again.
+                                   .caching = queries.causal ? batch.caching : nn::Caching{}};
   if (batch.caching.is_step()) return options;
   options.query_segments = batch[queries.segments];
   options.key_segments = batch[keys.segments];
+  return options;
+}
+
+nn::SelfAttentionOptions Seq2Seq::self_attention(Graph& graph, const Side& side,
+                                                 const replicate::Batch& batch) const {
+  nn::SelfAttentionOptions options = attention(side, side, batch);
+  options.window = config_.window;
+  options.max_distance = config_.relative_distance;
+  if (config_.positions == "relative")
+    options.relative_bias =
+        nn::relative_bias(graph, options, config_.relative_buckets, batch.dtype);
   return options;
 }
 
@@ -159,7 +164,7 @@ Tensor Seq2Seq::attend(Tensor x, const Read& memory, const Side& queries, const 
       branch =
           nn::cross_attention(before, memory.whole, "d_model", attention(queries, source, batch));
     else
-      branch = nn::self_attention(before, "d_model", attention(queries, queries, batch));
+      branch = nn::self_attention(before, "d_model", self_attention(x.graph(), queries, batch));
   }
   return nn::residual(x, branch,
                       {.dropout = rate_of(batch, config_.dropout),
@@ -264,8 +269,9 @@ void Seq2Seq::encode(Graph& graph, const replicate::Batch& batch) {
   for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
     const Graph::Scope block(graph, "layer_" + std::to_string(layer));
     const Graph::Scope part(graph, "cross_attention");
-    nn::keep_memory(memory, "d_model",
-                    {.heads = config_.heads, .d_kv = config_.head_size(), .bias = config_.bias});
+    nn::keep_memory(
+        memory, "d_model",
+        {.heads = config_.key_heads(), .d_kv = config_.head_size(), .bias = config_.bias});
   }
 }
 

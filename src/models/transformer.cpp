@@ -26,7 +26,6 @@ constexpr double kEmbeddingDeviation = 0.02;
 }  // namespace
 
 void Transformer::describe(config::Schema& schema) {
-  constexpr double kHuge = 1e15;
   TransformerConfig& c = config_;
   describe_blocks(schema, c, {"learned", "sinusoid", "rotary", "relative", "none"});
   schema.add("model.layers", c.layers, "number of blocks").range(0, 100000);
@@ -35,29 +34,7 @@ void Transformer::describe(config::Schema& schema) {
            "Logical devices on which the layers lie in blocks, for a pipeline over the mesh dim "
            "stage, which has at most as many ranks")
       .range(1, 100000);
-  schema.add("model.heads", c.heads, "attention heads").range(1, kHuge);
-  schema
-      .add("model.kv_heads", c.kv_heads,
-           "key and value heads, each shared by heads / kv_heads queries; 0: heads")
-      .range(0, kHuge);
   schema.add("model.vocab", c.vocab, "size of the vocabulary").range(1, 2147483647.0);
-  schema
-      .add("model.relative_buckets", c.relative_buckets,
-           "positions = relative: biases of a head by distance, half of them for one distance each")
-      .range(2, 256);
-  schema
-      .add("model.relative_distance", c.relative_distance,
-           "positions = relative: distance from which all share the last bias")
-      .range(2, 1 << 30);
-  schema
-      .add("model.window", c.window,
-           "positions that attention looks back, the own one included; 0: all")
-      .range(0, kHuge);
-  schema
-      .add("model.attention", c.attention,
-           "how keys come to queries if the layout cuts length: whole to every rank, or past all "
-           "ranks in a ring, which takes less memory; auto gathers on up to 4 ranks")
-      .choices({"auto", "gather", "ring"});
   schema.add("model.z_loss", c.z_loss, "factor of the squared log-sum-exp in the loss")
       .range(0, 1000);
   nn::describe(schema, c.moe);
@@ -65,20 +42,10 @@ void Transformer::describe(config::Schema& schema) {
 
 void Transformer::validate() const {
   const TransformerConfig& c = config_;
-  check_user(c.d_kv > 0 || c.d_model % c.heads == 0, "model.d_model = ", c.d_model,
-             " is not a multiple of model.heads = ", c.heads,
-             "; change one of them or set model.d_kv");
-  check_user(c.heads % c.key_heads() == 0, "model.heads = ", c.heads,
-             " is not a multiple of model.kv_heads = ", c.kv_heads);
+  validate_blocks(c);
   check_user(c.positions != "rotary" || c.head_size() % 2 == 0,
              "model.positions = rotary turns pairs, but the heads have the odd size ",
              c.head_size(), "; set model.d_kv to an even number");
-  check_user(c.positions != "relative" || c.relative_distance >= c.relative_buckets,
-             "model.relative_distance = ", c.relative_distance,
-             " is less than model.relative_buckets = ", c.relative_buckets,
-             "; it must be at least as large");
-  check_user(c.positions != "sinusoid" || c.d_model % 2 == 0,
-             "model.positions = sinusoid needs an even model.d_model, found ", c.d_model);
   check_user(c.stages <= std::max<std::int64_t>(c.layers, 1), "model.stages = ", c.stages,
              " is more than model.layers = ", c.layers,
              ": each stage needs a layer at least; lower the one or raise the other");

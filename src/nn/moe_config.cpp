@@ -33,7 +33,10 @@ void describe(config::Schema& schema, MoeConfig& config) {
       .range(0, 1e6);
   schema.add("model.moe.eval_capacity", config.eval_capacity, "the same outside training")
       .range(0, 1e6);
-  schema.add("model.moe.balance", config.balance, "factor of the loss that evens out experts")
+  schema
+      .add("model.moe.balance", config.balance,
+           "factor of the loss that evens out experts. With micro-batches that loss is of each "
+           "micro-batch's tokens.")
       .range(0, 1e6);
   schema
       .add("model.moe.z_loss", config.z_loss,

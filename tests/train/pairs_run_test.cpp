@@ -67,14 +67,56 @@ TEST_CASE("Encoder and decoder give the same losses on every mesh and layout") {
   CHECK(deck.difference("one", "many", "loss") < 1e-9);
 }
 
+namespace {
+
+/// Relative positions, keys shared by two queries each, and a window.
+std::vector<std::string> with_local_attention(std::vector<std::string> settings,
+                                              const std::string& window = "5") {
+  settings.insert(settings.end(), {"--model.positions=relative", "--model.relative_buckets=6",
+                                   "--model.relative_distance=7", "--model.heads=6",
+                                   "--model.kv_heads=3", "--model.window=" + window});
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("Relative positions, shared keys, windows and rings give one rank's losses too") {
+  const test::DeckRun deck(kDeck);
+  for (const char* window : {"5", "0"}) {
+    const auto train = [&](const char* folder, const char* mesh, const char* attention) {
+      auto settings = with_local_attention(
+          {"--layout.rules=batch:batch, vocab:model, heads:model, length:length, "
+           "source_length:length",
+           std::string("--model.attention=") + attention},
+          window);
+      deck.train(folder, mesh, settings);
+    };
+    train("one", "batch:1,model:1,length:1", "auto");
+    for (const auto& [mesh, attention] : {std::pair{"batch:2,model:2,length:1", "auto"},
+                                          {"batch:1,model:1,length:2", "ring"},
+                                          {"batch:1,model:1,length:3", "ring"},
+                                          {"batch:2,model:1,length:2", "gather"}}) {
+      INFO(mesh << ", " << attention << ", window " << window);
+      train("many", mesh, attention);
+      for (const char* key : {"loss", "grad_norm", "validation_loss"})
+        CHECK(deck.difference("one", "many", key) < 1e-9);
+    }
+  }
+}
+
 TEST_CASE("Pairs that share a row do not see each other") {
   const test::DeckRun deck(kDeck);
-  deck.train("run", "batch:1", {"--layout.rules=batch:batch"});
-  const auto loss = [&](const char* packing) {
-    return deck.validation_loss("run", "batch:1",
-                                {"--layout.rules=batch:batch", packing, "--eval.batches=0"});
-  };
-  CHECK(loss("--data.packing=true") == Approx(loss("--data.packing=false")).epsilon(1e-12));
+  for (const bool local : {false, true}) {
+    const auto settings = [&](std::vector<std::string> more) {
+      more.emplace_back("--layout.rules=batch:batch");
+      return local ? with_local_attention(more) : more;
+    };
+    deck.train("run", "batch:1", settings({}));
+    const auto loss = [&](const char* packing) {
+      return deck.validation_loss("run", "batch:1", settings({packing, "--eval.batches=0"}));
+    };
+    CHECK(loss("--data.packing=true") == Approx(loss("--data.packing=false")).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("The parts of an encoder-decoder are there in every form that a deck can ask for") {

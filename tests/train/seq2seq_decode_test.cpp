@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "support/catch.hpp"
+#include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/models/seq2seq.hpp"
 #include "tessera/replicate/task.hpp"
@@ -31,6 +32,13 @@ models::Seq2SeqConfig config_of(const std::string& positions) {
   config.positions = positions;
   config.bias = positions == "learned";
   config.tied = positions == "sinusoid";
+  if (positions == "relative") {
+    config.heads = 6;
+    config.kv_heads = 3;
+    config.relative_buckets = 4;
+    config.relative_distance = 5;
+    config.window = 3;
+  }
   return config;
 }
 
@@ -72,7 +80,7 @@ std::vector<double> log_probabilities(test::SimulatedRun& run, const std::vector
 
 TEST_CASE("Decoding by caches scores a translation as the whole model does, on every mesh") {
   const std::vector<Ids> sources{{2, 3, 4, kEnd}, {5, kEnd}, {8, 7, 6, 5, 2, 3, kEnd}};
-  for (const char* positions : {"learned", "sinusoid", "none"}) {
+  for (const char* positions : {"learned", "sinusoid", "relative", "none"}) {
     models::Seq2Seq model(config_of(positions));
     replicate::TaskConfig config;
     config.batch = kRows;
@@ -94,6 +102,11 @@ TEST_CASE("Decoding by caches scores a translation as the whole model does, on e
       plan.layout = Layout::parse(rules);
       test::SimulatedRun run(task.variables(), task.graphs(), plan);
       run.executor().initialize(5);
+      // Biases by distance are zero at first.
+      for (const auto& variable : task.variables())
+        if (variable.kind == Variable::Kind::weight && variable.name.ends_with("relative_bias"))
+          run.set_variable(variable.name,
+                           test::waves(static_cast<int>(variable.spec.shape.size()), 0.7));
       test::Values inputs;
       for (const Ids& source : sources) add_row(inputs, "source_", "source", source);
       run.run("encode", inputs);

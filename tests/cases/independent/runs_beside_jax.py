@@ -30,11 +30,15 @@ def variables(path, groups=("variables",)):
     return found
 
 
+def run(place, verb, ranks, *settings):
+    """What a verb prints about place/deck.ini."""
+    command = [os.environ.get("MPIEXEC", "mpiexec"), "-n", str(ranks), os.environ["TESSERA"], verb, "deck.ini"]
+    return subprocess.run([*command, *settings], cwd=place, check=True, stdout=subprocess.PIPE).stdout.decode()
+
+
 def train(place, name, ranks, *settings):
     """Trains place/deck.ini; its newest checkpoint, and its metrics with a loss."""
-    command = [os.environ.get("MPIEXEC", "mpiexec"), "-n", str(ranks), os.environ["TESSERA"],
-               "train", "deck.ini", f"--run.dir={name}"]
-    subprocess.run([*command, *settings], cwd=place, check=True, stdout=subprocess.PIPE)
+    run(place, "train", ranks, f"--run.dir={name}", *settings)
     newest = max((place / name / "checkpoints").glob("step_*.h5"))
     metrics = place / name / "metrics.jsonl"
     text = metrics.read_text() if metrics.exists() else ""

@@ -4,6 +4,30 @@
 import runs
 
 MESHES = [("batch:2,model:1", 2), ("batch:1,model:2", 2), ("batch:2,model:2", 4)]
+PAIRS_DECK = """\
+[model]
+name = seq2seq
+layers = 1
+d_model = 24
+d_ff = 48
+heads = 3
+vocab = 16
+max_length = 24
+positions = sinusoid
+tied = true
+[data]
+source = pairs
+batch = 16
+length = 24
+[optim]
+name = adam
+lr = 0.02
+[train]
+steps = 30
+dtype = f32
+[layout]
+rules = batch:batch, vocab:model, d_ff:model, heads:model
+"""
 
 
 def test_losses_are_those_of_one_rank():
@@ -108,6 +132,25 @@ def test_text_of_a_model_with_experts_agrees_on_every_mesh():
                                expect=0).out
                      for mesh, ranks in [("batch:1,model:1", 1)] + MESHES]
             runs.check(all(text == texts[0] for text in texts) and len(texts[0]) == 13, texts)
+
+
+def test_translations_agree_on_every_mesh():
+    with runs.Place(PAIRS_DECK) as place:
+        place.run("train", "--run.dir=run", ranks=1, expect=0)
+        (place.path / "lines.txt").write_text("abc de\nl\nfghi kb ccad\n")
+        command = ["translate", "--run.dir=run", "--translate.input=lines.txt", "--translate.beam=3",
+                   "--translate.best=3", "--translate.alpha=2", "--translate.batch=2", "--json"]
+        expected = None
+        for mesh, ranks in [("batch:1,model:1", 1)] + MESHES:
+            out = place.run(*command, f"--mesh.shape={mesh}", ranks=ranks, expect=0).out
+            found = [runs.json.loads(line) for line in out.splitlines()]
+            expected = expected or found
+            texts, wanted = [[(one["line"], one["text"]) for one in all] for all in (found, expected)]
+            runs.check(texts == wanted and len(set(texts)) == 9, mesh, texts, wanted)
+            runs.check(max(len(text) for _, text in texts) > 10, texts)
+            for key in ("score", "log_probability"):
+                values, wanted = [[one[key] for one in all] for all in (found, expected)]
+                runs.check(runs.close(values, wanted, 1e-5), mesh, key, values, wanted)
 
 
 if __name__ == "__main__":
