@@ -111,8 +111,17 @@ bool Differentiator::binary_step(const PointwiseCode::Instruction& instruction, 
     case PointOp::maximum: {
       const Value second = instruction.op == PointOp::minimum ? b.apply(PointOp::less, a)
                                                               : a.apply(PointOp::less, b);
-      accumulate(instruction.a, select(second, g.constant(0), g));
-      accumulate(instruction.b, select(second, g, g.constant(0)));
+      Value of_a = g, of_b = g.constant(0);
+      // Equal operands share the gradient; at a constant bound x has all of it.
+      if (!code_.is_constant(a.reg(), constant) && !code_.is_constant(b.reg(), constant)) {
+        const Value first = instruction.op == PointOp::minimum ? a.apply(PointOp::less, b)
+                                                               : b.apply(PointOp::less, a);
+        const Value half = 0.5 * g;
+        of_a = select(first, g, half);
+        of_b = select(first, g.constant(0), half);
+      }
+      accumulate(instruction.a, select(second, g.constant(0), of_a));
+      accumulate(instruction.b, select(second, g, of_b));
       return true;
     }
     case PointOp::power:

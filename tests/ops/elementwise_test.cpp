@@ -6,6 +6,7 @@
 #include "support/op_case.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/pointwise.hpp"
+#include "tessera/ops/reduce.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -112,6 +113,24 @@ TEST_CASE("elementwise functions of two tensors broadcast by name") {
   check_binary(
       "equal", ops::equal, [](double a, double b) { return a == b ? 1.0 : 0.0; },
       OpInput::Fill::normal, false);
+}
+
+TEST_CASE("equal elements share the gradient of their maximum or minimum") {
+  for (const bool largest : {true, false}) {
+    VariableSet variables;
+    Graph graph("op", variables);
+    const TensorSpec spec{Shape{{"n", 3}}, DType::f64};
+    const Tensor a = graph.input("a", spec), b = graph.input("b", spec);
+    const Tensor y = largest ? ops::maximum(a, b) : ops::minimum(a, b);
+    const auto slopes = gradients(ops::reduce_sum(y, Shape{}), {a, b});
+    graph.fetch("da", slopes[0]);
+    graph.fetch("db", slopes[1]);
+    SimulatedRun run(variables, {&graph}, {});
+    run.run("op", {{"a", {1, 2, 3}}, {"b", {1, 3, 2}}});
+    const std::vector<double> later{0.5, 1, 0}, sooner{0.5, 0, 1};
+    CHECK(run.fetch("op", "da") == (largest ? sooner : later));
+    CHECK(run.fetch("op", "db") == (largest ? later : sooner));
+  }
 }
 
 TEST_CASE("where, add_n, broadcast, casts and constants") {

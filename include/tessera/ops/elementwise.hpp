@@ -18,6 +18,7 @@ Tensor subtract(Tensor a, Tensor b);
 Tensor multiply(Tensor a, Tensor b);
 Tensor multiply(Tensor a, double b);
 Tensor divide(Tensor a, Tensor b);
+/// Of equal elements each gets half of the gradient.
 Tensor minimum(Tensor a, Tensor b);
 Tensor maximum(Tensor a, Tensor b);
 /// a^b; the gradient towards b needs a > 0.
