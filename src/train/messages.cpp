@@ -29,6 +29,9 @@ Named<Value> get_named(Reader& reader) {
 std::vector<std::byte> Push::bytes() const {
   Writer writer;
   writer.put(sequence).put(epoch).put(targets).put_all(numbers);
+  writer.put(static_cast<std::int64_t>(results.size()));
+  for (const auto& result : results)
+    writer.put_text(result.name).put(result.is_per_replica).put_all(result.values);
   put_named(writer, metrics);
   put_named(writer, counts);
   return writer.take();
@@ -41,6 +44,12 @@ Push Push::from(std::span<const std::byte> bytes) {
   push.epoch = reader.get<std::int64_t>();
   push.targets = reader.get<std::int64_t>();
   push.numbers = reader.get_all<double>();
+  push.results.resize(static_cast<std::size_t>(reader.get<std::int64_t>()));
+  for (auto& result : push.results) {
+    result.name = reader.get_text();
+    result.is_per_replica = reader.get<bool>();
+    result.values = reader.get_all<double>();
+  }
   push.metrics = get_named<double>(reader);
   push.counts = get_named<std::int64_t>(reader);
   return push;

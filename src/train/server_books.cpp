@@ -21,16 +21,23 @@ void Server::gather(const Command& command, const std::vector<std::int64_t>& wor
   Gathered& gathered = gathered_[groups_.share ? 0 : static_cast<std::size_t>(workers[0])];
   gathered.grad_norms.resize(phases);
   gathered.numbers.resize(phases);
+  gathered.results.resize(phases);
   gathered.grad_norms[phase] = result.grad_norm;
   gathered.finite = gathered.finite && result.finite;
   const auto& first = pushes_[static_cast<std::size_t>(workers[0])];
   gathered.numbers[phase].assign(first.numbers.size(), 0);
+  auto& results = gathered.results[phase] = first.results;
+  for (auto& result : results) std::ranges::fill(result.values, 0.0);
   if (session_.compiled.task->phases()[phase].phase.fresh_batch) gathered.targets += first.targets;
   std::vector<int> committed;
   for (std::int64_t worker : workers) {
     const auto& numbers = pushes_[static_cast<std::size_t>(worker)].numbers;
     for (std::size_t i = 0; i < numbers.size(); ++i)
       gathered.numbers[phase][i] += scale * numbers[i];
+    const auto& pushed = pushes_[static_cast<std::size_t>(worker)].results;
+    for (std::size_t k = 0; k < results.size(); ++k)
+      for (std::size_t i = 0; i < results[k].values.size(); ++i)
+        results[k].values[i] += pushed[k].values[i] / static_cast<double>(workers.size());
     committed.push_back(static_cast<int>(worker));
     gathered.stalest = std::max(gathered.stalest, turns_.staleness_of(committed.back()));
   }
@@ -93,6 +100,10 @@ void Server::end_step(Gathered& gathered, std::int64_t worker) {
     const auto names = metric_names(workers_.program, micro);
     for (std::size_t i = 0; i < names.size(); ++i)
       record.metrics.emplace_back(phases[p].phase.section(names[i]), numbers[1 + i]);
+    for (auto named : gathered.results[p]) {
+      named.name = phases[p].phase.section(named.name);
+      record.results.push_back(std::move(named));
+    }
   }
   check_finite(gathered, record.loss, record.grad_norm);
   if (diverged_) return;

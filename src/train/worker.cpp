@@ -273,6 +273,18 @@ StepRecord Worker::report_experience(const Stage& stage) {
   return record;
 }
 
+std::vector<double> Worker::sum_shares(const PhaseRunner& runner) const {
+  auto shares = runner.shares();
+  const auto mark = static_cast<double>(runner.fingerprint() >> 32);
+  shares.push_back(mark);
+  auto sums = session_.sum(shares);
+  TESSERA_CHECK(sums.back() == mark * session_.backend.world().size(),
+                "ranks of a group have come apart in step ", order_.step,
+                ": mirrored results differ");
+  sums.pop_back();
+  return sums;
+}
+
 void Worker::compute() {
   const Stage& stage = stages_.order[static_cast<std::size_t>(order_.grant.position)];
   take_batch(stage);
@@ -284,7 +296,8 @@ void Worker::compute() {
   result.sequence = order_.grant.sequence;
   result.epoch = batch_->at.epoch;
   result.targets = batch_->targets;
-  result.numbers = session_.sum(runner.shares());
+  result.numbers = sum_shares(runner);
+  result.results = runner.results();
   const StepRecord record = report_experience(stage);
   result.metrics = record.metrics;
   result.counts = record.counts;

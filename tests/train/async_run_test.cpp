@@ -2,9 +2,13 @@
 // Asynchronous training, all its ranks simulated in one process: against synchronous runs, with
 // groups that are slow, that are lost, and with messages that come twice.
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
+#include "data/writer.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/nn/layers.hpp"
+#include "tessera/ops/elementwise.hpp"
 #include "tessera/train/messages.hpp"
 #include "train/deck_run.hpp"
 
@@ -117,6 +121,48 @@ class Late final : public comm::Mailbox {
   std::int64_t calls_ = 0;
   std::optional<Message> held_;
   std::unique_ptr<comm::Mailbox> inner_ = comm::local_mailbox();
+};
+
+/// Its loss is its weight, which each update thus moves by -1, whatever the data: what it has come
+/// to counts the updates.
+class Counter final : public replicate::Model {
+ public:
+  void describe(config::Schema&) override {}
+  std::vector<replicate::InputSpec> inputs(std::int64_t rows, std::int64_t) const override {
+    const Shape batch{{"batch", rows}};
+    return {{"x", {batch, DType::f32}}, {"weights", {batch, DType::f32}}};
+  }
+  Tensor loss(Graph& graph, const replicate::Batch& batch) override {
+    Variable variable;
+    variable.name = "moved";
+    variable.spec.dtype = DType::f64;
+    variable.initializer = Initializer::constant(0);
+    const Tensor nothing = ops::multiply(ops::cast(batch["x"], batch.dtype), 0.0);
+    return nn::weighted_sum(ops::add(nothing, graph.variable(variable)), batch["weights"]);
+  }
+};
+
+struct CounterRuns : test::DeckRun {
+  CounterRuns()
+      : DeckRun(
+            "[model]\nname = counter\n[data]\nsource = arrays\npath = zeros.h5\nbatch = 12\n"
+            "validation_fraction = 0\n[optim]\nname = sgd\nmomentum = 0\nlr = 1\n"
+            "[train]\ndtype = f64\n") {
+    add_model("counter", [] { return std::make_unique<Counter>(); });
+    data::test::Writer writer(path("zeros.h5"));
+    writer.add("/train/x", {12}, std::vector<float>(12), io::ElementType::Kind::floating);
+    writer.write();
+  }
+  /// Each push was computed with the weights of as many updates as its staleness says.
+  void check(const std::string& name, std::size_t steps, bool is_stale) const {
+    const auto loss = values(name, "loss");
+    auto staleness = values(name, "staleness");
+    if (!is_stale) staleness.assign(steps, 0);
+    REQUIRE(loss.size() == steps);
+    REQUIRE(staleness.size() == steps);
+    for (std::size_t i = 0; i < steps; ++i)
+      CHECK(std::abs(loss[i] + static_cast<double>(i) - staleness[i]) < 1e-9);
+  }
 };
 
 /// Numbers that lines of metrics.jsonl have behind a key, "[1, 2]".
@@ -282,6 +328,51 @@ TEST_CASE("A lost group is left behind, and taken in again when it wakes") {
   if (bound != "0") CHECK(sum(updates) == 130);
   CHECK(updates[1] < updates[0]);
   CHECK(updates[1] > (wakes ? 10 : 1));
+}
+
+TEST_CASE("The weights have moved once for each update, also where a group was lost") {
+  const CounterRuns deck;
+  const auto bound = GENERATE(as<std::string>(), "-1", "0", "1");
+  double seconds = 0;
+  std::int64_t turns = 0;
+  train::AsyncHooks hooks;
+  hooks.now = [&] { return seconds += 0.01; };
+  hooks.is_stalled = [&](std::int64_t group) {
+    if (group != 1) return false;
+    return ++turns > 14 && seconds < 12;
+  };
+  const std::vector<std::string> settings{"--train.steps=300", "--replicate.servers=2",
+                                          "--replicate.dead_after=5",
+                                          "--replicate.staleness=" + bound};
+  const std::string text = deck.train_async("lost", 5, "batch:1", settings, hooks);
+  CHECK(text.find("group 1 (rank 3) has been silent") != std::string::npos);
+  deck.check("lost", 300, bound != "0");
+}
+
+TEST_CASE("A checkpoint that is written while groups compute is of one moment") {
+  const CounterRuns deck;
+  const auto bound = GENERATE(as<std::string>(), "-1", "0", "2");
+  const auto go = [&](const std::vector<std::string>& more) {
+    std::int64_t turn = 0;
+    train::AsyncHooks hooks;
+    hooks.is_stalled = [&](std::int64_t group) { return group == 1 && ++turn % 4 != 0; };
+    std::vector<std::string> settings{"--checkpoint.every=7", "--checkpoint.keep=0",
+                                      "--replicate.staleness=" + bound};
+    settings.insert(settings.end(), more.begin(), more.end());
+    deck.train_async("run", 4, "batch:1", settings, hooks);
+  };
+  go({"--train.steps=40"});
+  // As if the job had been killed behind step 21, with pushes of all groups under way.
+  for (const char* step : {"28", "35", "40"})
+    CHECK(std::filesystem::remove(deck.path(concat("run/checkpoints/step_000000", step, ".h5"))));
+  go({"--train.steps=60", "--train.resume=auto"});
+  deck.check("run", 60, bound != "0");
+  if (bound == "0") return;
+  const auto groups = deck.values("run", "group");
+  const auto updates = list_of(deck, "run", "group_updates");
+  REQUIRE(updates.size() == 3);
+  for (std::size_t g = 0; g < updates.size(); ++g)
+    CHECK(updates[g] == std::ranges::count(groups, static_cast<double>(g)));
 }
 
 TEST_CASE("What a group pushed too late is not taken for what it pushes next") {

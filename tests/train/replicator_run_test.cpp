@@ -264,15 +264,20 @@ TEST_CASE("a loss that is a mean counts replicas by their weights") {
 }
 
 TEST_CASE("pipelines for each replica, for each process and for all give a step its rows") {
-  const Runs single(Choices{});
-  single.train("single", "batch:2", {replicas(4)});
-  for (const char* mode : {"per_replica", "per_process"}) {
-    const Runs deck(Choices{.input = mode});
-    deck.train(mode, "batch:2", {replicas(4)});
-    for (const auto& key : kKeys) {
-      const auto a = single.values("single", key), b = deck.values(mode, key);
-      INFO(mode << " " << key);
-      CHECK(a == b);
+  // Whole replicas, and such whose rows lie on several ranks.
+  for (const auto& [mesh, rules] :
+       {std::pair{"batch:2", "batch:batch"}, {"data:2,rows:2", "replica:data, batch:rows"}}) {
+    const std::vector<std::string> settings{replicas(4), std::string("--layout.rules=") + rules};
+    const Runs single(Choices{});
+    single.train("single", mesh, settings);
+    for (const char* mode : {"per_replica", "per_process"}) {
+      const Runs deck(Choices{.input = mode});
+      deck.train(mode, mesh, settings);
+      for (const auto& key : kKeys) {
+        const auto a = single.values("single", key), b = deck.values(mode, key);
+        INFO(mesh << " " << mode << " " << key);
+        CHECK(a == b);
+      }
     }
   }
 }
@@ -404,12 +409,18 @@ TEST_CASE("the same step learns asynchronously, and with no staleness as in sync
     deck.train_async("async", ranks, mesh,
                      {replicas(2), "--replicate.servers=" + std::to_string(ranks == 3 ? 1 : 2),
                       "--replicate.staleness=0"});
-    for (const char* key : {"loss", "grad_norm", "accuracy", "validation_loss"}) {
+    for (const char* key : {"loss", "grad_norm", "accuracy", "rows", "validation_loss"}) {
       INFO(mesh << " " << key);
       CHECK(deck.difference("sync", "async", key) < 1e-9);
     }
+    std::ifstream in(deck.path("async/metrics.jsonl"));
+    std::string line;
+    std::getline(in, line);
+    INFO(line);
+    CHECK(line.find("\"id\": [0, 1]") != std::string::npos);
   }
   deck.train_async("free", 3, "batch:1", {replicas(2)});
+  CHECK(deck.values("free", "rows") == std::vector<double>(20, 12));
   const auto loss = deck.values("free", "loss");
   REQUIRE(loss.size() == 20);
   CHECK(loss[19] < 0.8 * loss[0]);

@@ -101,3 +101,14 @@ TEST_CASE("Adversarial nets resume bitwise and draw samples") {
           std::vector<std::int32_t>{0, 1, 2, 0, 1});
   }
 }
+
+TEST_CASE("A single group's adversarial nets learn as in a synchronous run") {
+  const test::DeckRun deck(kDeck);
+  write_pictures(deck.path("pictures.h5"));
+  deck.train("sync", "data:2", {"--train.dtype=f64"});
+  deck.train_async("async", 4, "data:2", {"--train.dtype=f64", "--replicate.servers=2"});
+  for (const char* key : {"loss", "discriminator/loss", "generator/loss", "grad_norm"}) {
+    INFO(key);
+    CHECK(deck.difference("sync", "async", key) < 1e-9);
+  }
+}

@@ -119,6 +119,8 @@ struct Push {
   std::vector<double> numbers = {};  ///< loss, then metrics, as PhaseRunner::names: this share of
                                      ///< the batch's means
 
+  /// As PhaseRunner::results.
+  std::vector<StepResult> results = {};
   Metrics metrics = {};  ///< of experience, as Feeder::report gives them, when a step ends
   std::vector<std::pair<std::string, std::int64_t>> counts = {};
 

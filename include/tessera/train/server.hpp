@@ -41,8 +41,9 @@ class Server {
   struct Command;
   /// What the pushes of a step have given so far.
   struct Gathered {
-    std::vector<double> grad_norms;            // by phase
-    std::vector<std::vector<double>> numbers;  // by phase
+    std::vector<double> grad_norms;                // by phase
+    std::vector<std::vector<double>> numbers;      // by phase
+    std::vector<std::vector<StepResult>> results;  // by phase: means over the groups that share
     std::int64_t targets = 0;
     std::int64_t stalest = 0;
     bool finite = true;

@@ -52,6 +52,8 @@ class Worker {
   void evaluate();
   void take_batch(const Stage& stage);
   void read_batch();
+  /// Sums over the group of what a computation gave, which must be the same where it is mirrored.
+  std::vector<double> sum_shares(const PhaseRunner& runner) const;
   StepRecord report_experience(const Stage& stage);
   void compute();
   void push(std::size_t phase);

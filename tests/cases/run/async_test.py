@@ -60,7 +60,7 @@ def test_a_stopped_worker_keeps_nobody():
             runs.wait_for(lambda: lines(place) > 20, "steps")
             worker = process_of(process, 3)
             os.kill(worker, signal.SIGSTOP)
-            time.sleep(3)
+            time.sleep(10)
             before = lines(place)
             runs.wait_for(lambda: lines(place) > before + 20, "steps of the others")
             os.kill(worker, signal.SIGCONT)

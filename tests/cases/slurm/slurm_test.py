@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -59,13 +60,14 @@ def disturbed(cluster, folder, steps):
     return (folder / "job.log").read_text(), ended
 
 
-def killed(cluster, folder):
-    """A job of which one rank is killed behind a checkpoint goes on from there, each step once."""
+def killed(cluster, folder, *settings):
+    """A job of which one rank is killed behind a checkpoint goes on from there, each step once, and
+    has lost at most the steps between two checkpoints."""
     steps, every = 3 * PROBE_STEPS, PROBE_STEPS // 2
     job = cluster.submit(f"--ntasks-per-node={RANKS}", "--output=job.log",
                          ROOT / "jobs/train_cpu.sbatch", DECK, f"--run.dir={folder / 'run'}",
-                         f"--train.steps={steps}", f"--checkpoint.every={every}", cwd=folder,
-                         environment={"TESSERA": TESSERA, "SRUN_MPI": "pmi2"})
+                         f"--train.steps={steps}", f"--checkpoint.every={every}", *settings,
+                         cwd=folder, environment={"TESSERA": TESSERA, "SRUN_MPI": "pmi2"})
     checkpoints = folder / "run" / "checkpoints"
     end = time.monotonic() + 120
     while not list(checkpoints.glob("step_*.h5")):
@@ -76,11 +78,15 @@ def killed(cluster, folder):
     victims = [rank for rank in ranks
                if pathlib.Path(f"/proc/{rank}/exe").resolve() == pathlib.Path(TESSERA).resolve()]
     assert len(victims) == RANKS, victims
+    text = (folder / "run" / "metrics.jsonl").read_text()
+    reached = int(re.findall(r'"step": (\d+),', text)[-1])
     os.kill(int(victims[-1]), signal.SIGKILL)
     ended = cluster.wait(job, {"COMPLETED"}, seconds=300)
     log = (folder / "job.log").read_text()
     # A busy machine may run into the time limit, too.
     assert int(ended["Restarts"]) >= 1 and "Killed" in log and "Requeueing job" in log, log
+    resumed = [int(step) for step in re.findall(r"resumed from .* at step (\d+)", log)]
+    assert resumed and reached - resumed[0] <= every, f"killed after {reached}, on at {resumed}"
     done = [line["step"] for line in metrics(folder / "run") if "grad_norm" in line]
     assert done == list(range(1, steps + 1)), "steps are missing or there twice"
 
@@ -98,7 +104,7 @@ def check(reference, resumed, log, ended, steps):
 def main():
     with tempfile.TemporaryDirectory(prefix="tessera_slurm_") as name, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
-        for part in ["slurm", "job", "killed"]:
+        for part in ["slurm", "job", "killed", "async"]:
             (folder / part).mkdir()
         try:
             cluster = stack.enter_context(slurm.Cluster(folder / "slurm", cores=RANKS))
@@ -107,6 +113,8 @@ def main():
             return 77
         train(cluster, folder / "probe", PROBE_STEPS)
         killed(cluster, folder / "killed")
+        # A server and a worker; Slurm ends the one with the other.
+        killed(cluster, folder / "async", "--replicate.mode=async", "--mesh.shape=batch:1")
         print("a job of which a rank was killed went on", flush=True)
         lines = (folder / "probe" / "metrics.jsonl").read_text().splitlines()
         timed = [step["step_s"] for step in map(json.loads, lines) if "step_s" in step]
