@@ -65,9 +65,4 @@ std::vector<std::byte> MpiWorld::gather(std::span<const std::byte> bytes) const 
   return all;
 }
 
-MPI_Comm communicator_of(const World& world) {
-  const auto* mpi = dynamic_cast<const MpiWorld*>(&world);
-  return mpi ? mpi->communicator() : MPI_COMM_NULL;
-}
-
 }  // namespace tessera::comm

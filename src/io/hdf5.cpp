@@ -250,20 +250,4 @@ void write_index(const std::string& file, FileIndex& index) {
   }
 }
 
-std::vector<std::string> read_texts(const std::string& file, const std::string& dataset) {
-  return reading(file, [&] {
-    FileHandle handle = open_for_reading(file);
-    DatasetHandle object(H5Dopen2(handle.id(), dataset.c_str(), H5P_DEFAULT), "opening ", dataset);
-    return read_text_elements(object.id());
-  });
-}
-
-std::string hdf5_version() {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  H5get_libversion(&major, &minor, &release);
-  return concat(major, '.', minor, '.', release);
-}
-
 }  // namespace tessera::io

@@ -122,13 +122,4 @@ void write_attributes(hid_t object, const Attributes& attributes) {
   for (const auto& [name, value] : attributes.entries()) write_attribute(object, name, value);
 }
 
-std::vector<std::string> read_text_elements(hid_t dataset) {
-  TypeHandle type(H5Dget_type(dataset), "type of the dataset");
-  SpaceHandle space(H5Dget_space(dataset), "extent of the dataset");
-  if (H5Tget_class(type.id()) != H5T_STRING) throw Error("its elements are not texts");
-  return read_texts_with(type.id(), space.id(), elements(space.id()), [&](hid_t memory, void* to) {
-    return H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to);
-  });
-}
-
 }  // namespace tessera::io

@@ -17,7 +17,4 @@ Attributes read_attributes(hid_t object);
 /// little-endian 64-bit values.
 void write_attributes(hid_t object, const Attributes& attributes);
 
-/// All elements of an attribute or a one-dimensional dataset of texts.
-std::vector<std::string> read_text_elements(hid_t dataset);
-
 }  // namespace tessera::io

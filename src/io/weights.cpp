@@ -6,7 +6,7 @@
 
 #include "io/load.hpp"
 #include "io/tiles.hpp"
-#include "tessera/base/bf16.hpp"
+#include "tessera/base/element.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 
@@ -17,33 +17,6 @@ constexpr const char* kVariables = "/variables/";
 
 std::string as_path(const std::string& name) {
   return !name.empty() && name.front() == '/' ? name : kVariables + name;
-}
-
-/// Element i of a tile as a double, and back.
-double element(DType dtype, const void* tile, std::int64_t i) {
-  const auto k = static_cast<std::size_t>(i);
-  switch (dtype) {
-    case DType::f64:
-      return static_cast<const double*>(tile)[k];
-    case DType::bf16:
-      return to_float(static_cast<const Bf16*>(tile)[k]);
-    default:
-      return static_cast<const float*>(tile)[k];
-  }
-}
-
-void set_element(DType dtype, void* tile, std::int64_t i, double value) {
-  const auto k = static_cast<std::size_t>(i);
-  switch (dtype) {
-    case DType::f64:
-      static_cast<double*>(tile)[k] = value;
-      return;
-    case DType::bf16:
-      static_cast<Bf16*>(tile)[k] = to_bf16(static_cast<float>(value));
-      return;
-    default:
-      static_cast<float*>(tile)[k] = static_cast<float>(value);
-  }
 }
 
 /// Takes tiles of the file's dtype and hands them on in the model's.
@@ -58,7 +31,7 @@ std::function<void(int, const void*)> converting(const Team& team, const LoadedT
     const auto bytes = static_cast<std::size_t>(count) * bytes_of(to);
     const auto converted = std::make_unique_for_overwrite<char[]>(bytes + 1);
     for (std::int64_t i = 0; i < count; ++i) {
-      set_element(to, converted.get(), i, element(from, tile, i));
+      set_number(converted.get(), to, i, number_at(tile, from, i));
     }
     tensor.put(local_rank, converted.get());
   };

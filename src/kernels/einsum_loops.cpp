@@ -3,7 +3,7 @@
 
 #include "kernels/einsum_host.hpp"
 #include "kernels/isa/einsum.hpp"
-#include "tessera/base/bf16.hpp"
+#include "tessera/base/element.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera::kernels {
@@ -82,41 +82,17 @@ void run_one_type(const EinsumPlan& plan, const EinsumOperands& operands) {
   }
 }
 
-double load(const void* data, DType dtype, std::int64_t i) {
-  switch (dtype) {
-    case DType::f64:
-      return static_cast<const double*>(data)[i];
-    case DType::bf16:
-      return to_float(static_cast<const Bf16*>(data)[i]);
-    default:
-      return static_cast<const float*>(data)[i];
-  }
-}
-
-void store(void* data, DType dtype, std::int64_t i, double value) {
-  switch (dtype) {
-    case DType::f64:
-      static_cast<double*>(data)[i] = value;
-      break;
-    case DType::bf16:
-      static_cast<Bf16*>(data)[i] = to_bf16(static_cast<float>(value));
-      break;
-    default:
-      static_cast<float*>(data)[i] = static_cast<float>(value);
-  }
-}
-
 /// Operands of any dtypes, summed in f64.
 void run_mixed(const EinsumPlan& plan, const EinsumOperands& operands) {
   for_each_place(plan.outer, [&](std::int64_t at_a, std::int64_t at_b, std::int64_t at_c) {
     double sum = 0;
     for_each_place(plan.sums, [&](std::int64_t more_a, std::int64_t more_b, std::int64_t) {
-      sum += load(operands.a, operands.dtype_a, at_a + more_a) *
-             load(operands.b, operands.dtype_b, at_b + more_b);
+      sum += number_at(operands.a, operands.dtype_a, at_a + more_a) *
+             number_at(operands.b, operands.dtype_b, at_b + more_b);
     });
     sum *= operands.alpha;
-    if (operands.accumulate) sum += load(operands.c, operands.dtype_c, at_c);
-    store(operands.c, operands.dtype_c, at_c, sum);
+    if (operands.accumulate) sum += number_at(operands.c, operands.dtype_c, at_c);
+    set_number(operands.c, operands.dtype_c, at_c, sum);
   });
 }
 

@@ -2,34 +2,11 @@
 #include "kernels/einsum_host.hpp"
 #include "kernels/gemm_cublas.hpp"
 #include "tessera/base/bf16.hpp"
+#include "tessera/base/element.hpp"
 #include "tessera/device/kokkos.hpp"
 
 namespace tessera::kernels {
 namespace {
-
-TESSERA_FUNCTION double load_element(const void* data, DType dtype, std::int64_t i) {
-  switch (dtype) {
-    case DType::f64:
-      return static_cast<const double*>(data)[i];
-    case DType::bf16:
-      return to_float(static_cast<const Bf16*>(data)[i]);
-    default:
-      return static_cast<const float*>(data)[i];
-  }
-}
-
-TESSERA_FUNCTION void store_element(void* data, DType dtype, std::int64_t i, double value) {
-  switch (dtype) {
-    case DType::f64:
-      static_cast<double*>(data)[i] = value;
-      break;
-    case DType::bf16:
-      static_cast<Bf16*>(data)[i] = to_bf16(static_cast<float>(value));
-      break;
-    default:
-      static_cast<float*>(data)[i] = static_cast<float>(value);
-  }
-}
 
 struct Places {
   std::int64_t a = 0;
@@ -77,12 +54,12 @@ void run_elements(const device::Exec& exec, const EinsumPlan& plan,
         for (std::int64_t i = 0; i < sums; ++i) {
           Places at = first;
           add_places(nests.sums, i, at);
-          sum += static_cast<Sum>(load_element(operands.a, operands.dtype_a, at.a)) *
-                 static_cast<Sum>(load_element(operands.b, operands.dtype_b, at.b));
+          sum += static_cast<Sum>(number_at(operands.a, operands.dtype_a, at.a)) *
+                 static_cast<Sum>(number_at(operands.b, operands.dtype_b, at.b));
         }
         double value = operands.alpha * static_cast<double>(sum);
-        if (operands.accumulate) value += load_element(operands.c, operands.dtype_c, first.c);
-        store_element(operands.c, operands.dtype_c, first.c, value);
+        if (operands.accumulate) value += number_at(operands.c, operands.dtype_c, first.c);
+        set_number(operands.c, operands.dtype_c, first.c, value);
       });
 }
 

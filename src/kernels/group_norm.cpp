@@ -14,10 +14,6 @@
 namespace tessera::kernels {
 namespace {
 
-DType statistics_type(DType dtype) {
-  return dtype == DType::f64 ? DType::f64 : DType::f32;
-}
-
 /// Reads a call's operands one after the other into a plan.
 class Operands {
  public:
@@ -47,7 +43,7 @@ class Operands {
   }
   void* statistics(const Tile& tile, std::int64_t each) const {
     TESSERA_CHECK(
-        tile.dtype == statistics_type(x_.dtype) && tile.size() == plan.outer * plan.kept * each,
+        tile.dtype == statistics_dtype(x_.dtype) && tile.size() == plan.outer * plan.kept * each,
         "group norm: statistics of ", tile.size(), " elements for ", plan.outer, " x ", plan.kept,
         " groups");
     return tile.data;

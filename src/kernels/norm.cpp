@@ -39,10 +39,6 @@ class Operands {
   int next_output_ = 0;
 };
 
-DType statistics_type(DType dtype) {
-  return dtype == DType::f64 ? DType::f64 : DType::f32;
-}
-
 struct Norm {
   Norm(const Call& call_of) : call(call_of), operands(call_of) {
     plan.epsilon = call.attributes.real_or("epsilon", 0.0);
@@ -74,7 +70,7 @@ struct Norm {
     return tile.data;
   }
   void* statistics(const Tile& tile, std::int64_t each) const {
-    TESSERA_CHECK(tile.dtype == statistics_type(dtype) && tile.size() == rows() * each,
+    TESSERA_CHECK(tile.dtype == statistics_dtype(dtype) && tile.size() == rows() * each,
                   "norm: statistics of ", tile.size(), " ", name_of(tile.dtype), " elements for ",
                   rows(), " rows of ", name_of(dtype));
     return tile.data;
@@ -100,7 +96,7 @@ struct Norm {
     if (with_scale) plan.dscale = const_cast<void*>(parameter(operands.output(), element));
     if (with_bias) plan.dbias = const_cast<void*>(parameter(operands.output(), element));
     TESSERA_CHECK(
-        (!with_scale && !with_bias) || element == static_cast<int>(statistics_type(dtype)),
+        (!with_scale && !with_bias) || element == static_cast<int>(statistics_dtype(dtype)),
         "norm: gradients of parameters are in the statistics' type");
   }
 

@@ -10,10 +10,6 @@
 namespace tessera::kernels {
 namespace {
 
-DType statistics_type(DType dtype) {
-  return dtype == DType::f64 ? DType::f64 : DType::f32;
-}
-
 void check_counts(const Call& call, int inputs, int outputs) {
   TESSERA_CHECK(call.input_count == inputs && call.output_count == outputs,
                 "softmax: ", call.input_count, " inputs and ", call.output_count,
@@ -59,7 +55,7 @@ void read_loss_attributes(const Attributes& attributes, SoftmaxPlan& plan) {
 void softmax_max(const device::Exec& exec, const Call& call) {
   check_counts(call, 1, 1);
   SoftmaxPlan plan = plan_logits(call.inputs[0]);
-  plan.max = of_rows(call.outputs[0], plan, statistics_type(call.inputs[0].dtype), 1);
+  plan.max = of_rows(call.outputs[0], plan, statistics_dtype(call.inputs[0].dtype), 1);
   if (use_portable()) return portable::softmax_max(exec, plan);
   TESSERA_ISA_CALL(softmax_max)(plan);
 }
@@ -67,7 +63,7 @@ void softmax_max(const device::Exec& exec, const Call& call) {
 void softmax_sums(const device::Exec& exec, const Call& call) {
   check_counts(call, 3, 1);
   SoftmaxPlan plan = plan_logits(call.inputs[0]);
-  const DType statistics = statistics_type(call.inputs[0].dtype);
+  const DType statistics = statistics_dtype(call.inputs[0].dtype);
   plan.max = of_rows(call.inputs[1], plan, statistics, 1);
   plan.labels = static_cast<const std::int32_t*>(of_rows(call.inputs[2], plan, DType::i32, 1));
   read_sums(call.outputs[0], plan, statistics);
@@ -95,7 +91,7 @@ void softmax_finish(const device::Exec& exec, const Call& call) {
 void softmax_backward(const device::Exec& exec, const Call& call) {
   check_counts(call, 4, 1);
   SoftmaxPlan plan = plan_logits(call.inputs[0]);
-  const DType statistics = statistics_type(call.inputs[0].dtype);
+  const DType statistics = statistics_dtype(call.inputs[0].dtype);
   plan.lse = of_rows(call.inputs[1], plan, statistics, 1);
   plan.labels = static_cast<const std::int32_t*>(of_rows(call.inputs[2], plan, DType::i32, 1));
   plan.dloss = of_rows(call.inputs[3], plan, statistics, 1);

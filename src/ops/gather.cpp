@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/labels.hpp"
@@ -20,12 +21,6 @@ using Names = std::vector<std::string>;
 
 bool has(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-std::string joined(const Names& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
 }
 
 Shape without(Shape shape, const Names& names) {
@@ -67,7 +62,7 @@ class Gather : public Operation {
  public:
   explicit Gather(Names dims) : dims_(std::move(dims)) {}
   std::string type() const override { return "gather"; }
-  Attributes attributes() const override { return {{"dims", joined(dims_)}}; }
+  Attributes attributes() const override { return {{"dims", join(dims_, ",")}}; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
     check_lookup("gather", inputs[1], inputs[0].shape, dims_);
     return {{inputs[1].shape.united(without(inputs[0].shape, dims_)), inputs[0].dtype}};
@@ -100,7 +95,7 @@ class ScatterAdd : public Operation {
   ScatterAdd(Names dims, Shape output) : dims_(std::move(dims)), output_(std::move(output)) {}
   std::string type() const override { return "scatter_add"; }
   Attributes attributes() const override {
-    return {{"dims", joined(dims_)}, {"shape", output_.to_string()}};
+    return {{"dims", join(dims_, ",")}, {"shape", output_.to_string()}};
   }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor>,
@@ -140,7 +135,7 @@ std::vector<TensorSpec> ScatterAdd::infer(std::span<const TensorSpec> inputs) co
   const Shape needed = ids.united(without(output_, dims_));
   check_user(values.rank() == needed.rank() && values.united(needed).rank() == values.rank(),
              "scatter_add: values are ", values.to_string(), ", for ids ", ids.to_string(),
-             " and the result ", output_.to_string(), " along '", joined(dims_),
+             " and the result ", output_.to_string(), " along '", join(dims_, ","),
              "' they need the dims of ", needed.to_string());
   return {{output_, statistics_dtype(inputs[0].dtype)}};
 }

@@ -76,13 +76,6 @@ Shape with_last(const Shape& shape, const Dim& fresh) {
   return Shape(std::move(dims));
 }
 
-std::vector<Strategy> group_norm_strategies(const StrategyContext& context) {
-  std::vector<Strategy> strategies;
-  for (const auto& cut : candidate_cuts(context))
-    strategies.push_back({states_under(cut, context.inputs), states_under(cut, context.outputs)});
-  return strategies;
-}
-
 /// dy, x, [scale], mean, variance, [row weights, count] -> dx, [dscale], [dbias].
 class GroupNormGradient : public Operation {
  public:
@@ -107,7 +100,7 @@ class GroupNormGradient : public Operation {
                                      true, options_.epsilon, left_out);
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    auto strategies = group_norm_strategies(context);
+    auto strategies = candidate_strategies(context);
     // Gradients of parameters are sums over what x has and they have not.
     for (auto& strategy : strategies)
       for (std::size_t i = 1; i < strategy.outputs.size(); ++i)
@@ -173,7 +166,7 @@ class GroupNorm : public Operation {
     return gradients;
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    return group_norm_strategies(context);
+    return candidate_strategies(context);
   }
   void lower(program::Emitter& emitter) const override;
   void count(program::Emitter& emitter, program::BufferId moments,

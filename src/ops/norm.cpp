@@ -34,14 +34,6 @@ Attributes listing(const NormOptions& options) {
   return attributes.set("axis", options.axis);
 }
 
-/// States of statistics and, forward, everything: cut along rows or along the axis.
-std::vector<Strategy> norm_strategies(const StrategyContext& context) {
-  std::vector<Strategy> strategies;
-  for (const auto& cut : candidate_cuts(context))
-    strategies.push_back({states_under(cut, context.inputs), states_under(cut, context.outputs)});
-  return strategies;
-}
-
 /// dy, x, [scale], [mean], rstd -> dx, [dscale], [dbias].
 class NormGradient : public Operation {
  public:
@@ -75,7 +67,7 @@ class NormGradient : public Operation {
 };
 
 std::vector<Strategy> NormGradient::strategies(const StrategyContext& context) const {
-  auto strategies = norm_strategies(context);
+  auto strategies = candidate_strategies(context);
   for (auto& strategy : strategies) {
     // Rows are cut: the gradients of scale and bias are sums over all rows.
     const State& dx = strategy.outputs[0];
@@ -121,7 +113,7 @@ class Norm : public Operation {
   std::vector<Tensor> gradient(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                                std::span<const Tensor> output_gradients) const override;
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    return norm_strategies(context);
+    return candidate_strategies(context);
   }
   void lower(program::Emitter& emitter) const override;
   void add_up_statistics(program::Emitter& emitter, int axis,

@@ -15,14 +15,6 @@
 namespace tessera::ops {
 namespace {
 
-/// Cuts along rows or the vocabulary; operands without the vocabulary are whole along it.
-std::vector<Strategy> entropy_strategies(const StrategyContext& context) {
-  std::vector<Strategy> strategies;
-  for (const auto& cut : candidate_cuts(context))
-    strategies.push_back({states_under(cut, context.inputs), states_under(cut, context.outputs)});
-  return strategies;
-}
-
 /// The loss in primitives.
 Tensor expand_cross_entropy(Tensor logits, Tensor labels, const Attributes& attributes) {
   const Shape& rows = labels.shape();
@@ -56,7 +48,7 @@ class CrossEntropyGradient : public Operation {
     return {found[1], Tensor(), Tensor(), found[0]};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    return entropy_strategies(context);
+    return candidate_strategies(context);
   }
   void lower(program::Emitter& emitter) const override {
     program::Emitter::KernelOptions options;
@@ -90,7 +82,7 @@ class CrossEntropy : public Operation {
             Tensor()};
   }
   std::vector<Strategy> strategies(const StrategyContext& context) const override {
-    return entropy_strategies(context);
+    return candidate_strategies(context);
   }
   void lower(program::Emitter& emitter) const override;
   double flops(std::span<const Shape> inputs, std::span<const Shape>) const override {

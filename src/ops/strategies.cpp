@@ -33,6 +33,13 @@ std::vector<State> states_under(const Cut& cut, std::span<const TensorSpec> oper
   return states;
 }
 
+std::vector<Strategy> candidate_strategies(const StrategyContext& context) {
+  std::vector<Strategy> strategies;
+  for (const auto& cut : candidate_cuts(context))
+    strategies.push_back({states_under(cut, context.inputs), states_under(cut, context.outputs)});
+  return strategies;
+}
+
 std::vector<State> all_replicated(std::size_t count) {
   return std::vector<State>(count);
 }

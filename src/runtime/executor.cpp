@@ -7,7 +7,7 @@
 
 #include "flights.hpp"
 #include "prepared.hpp"
-#include "tessera/base/bf16.hpp"
+#include "tessera/base/element.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/base/philox.hpp"
@@ -40,20 +40,6 @@ void poison(const device::Exec& exec, void* to, std::size_t bytes, DType dtype) 
   std::vector<char> host(bytes);
   for (std::size_t i = 0; i < bytes; ++i) host[i] = reinterpret_cast<const char*>(&pattern)[i % 8];
   device::copy_from_host(exec, to, host.data(), bytes);
-}
-
-double element_as_double(const void* data, std::size_t i, DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return static_cast<const double*>(data)[i];
-    case DType::f32:
-      return static_cast<double>(static_cast<const float*>(data)[i]);
-    case DType::i32:
-      return static_cast<double>(static_cast<const std::int32_t*>(data)[i]);
-    case DType::bf16:
-      return static_cast<double>(to_float(static_cast<const Bf16*>(data)[i]));
-  }
-  return 0;
 }
 
 const Buffer& named_buffer(const Section& section, const std::vector<program::NamedBuffer>& list,
@@ -443,7 +429,7 @@ std::vector<double> Executor::fetch(const std::string& section, const std::strin
   device::copy_to_host(impl_->exec, host.data(), tile.data, host.size());
   std::vector<double> values;
   for (std::int64_t i = 0; i < tile.size(); ++i)
-    values.push_back(element_as_double(host.data(), static_cast<std::size_t>(i), tile.dtype));
+    values.push_back(number_at(host.data(), tile.dtype, i));
   return values;
 }
 

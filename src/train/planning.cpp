@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `tessera plan`: what a step costs, without running it, and which layout costs least.
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <ostream>
@@ -16,6 +15,7 @@
 #include "tessera/train/stages.hpp"
 #include "tessera/train/transfer.hpp"
 #include "tessera/train/verbs.hpp"
+#include "tessera/train/wall_clock.hpp"
 
 namespace tessera::train {
 namespace {
@@ -40,10 +40,6 @@ plan::Report predicted_report(const Settings& settings, const plan::Machine& mac
   report.unit = data::unit_of(fields);
   report.items = settings.data.batch * data::weights_of(fields);
   return report;
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 /// Costs of candidates: graphs are built once for each choice that shapes them.
@@ -102,7 +98,7 @@ plan::SearchOptions search_options(const Settings& settings, const plan::Candida
       settings.plan.objective == "memory" ? plan::Objective::memory : plan::Objective::time;
   options.mesh_names = deck.layout.mesh_dims();
   options.seeds = {deck};
-  options.now = now;
+  options.now = seconds_since_start;
   if (options.objective == plan::Objective::memory) return options;
   options.recompute = {"none", "all"};
   constexpr std::int64_t kMostMicroBatches = 64;
@@ -158,7 +154,7 @@ std::string search_text(const plan::SearchResult& result, const plan::Report& be
 }
 
 ExitCode run_search(const Settings& settings, bool json, std::ostream& out) {
-  const double begin = now();
+  const double begin = seconds_since_start();
   check_user(!settings.async.is_async(),
              "--search looks for the mesh of a synchronous run: set replicate.mode = sync");
   const auto machine = machine_of(settings);
@@ -179,7 +175,7 @@ ExitCode run_search(const Settings& settings, bool json, std::ostream& out) {
              " s is too short to plan one layout");
   const auto& best = result.best.front();
   const auto report = predicted_report(settings, machine, compile(settings, best.candidate));
-  const std::string progress = progress_of(result, now() - begin);
+  const std::string progress = progress_of(result, seconds_since_start() - begin);
   out << (json ? search_json(result, report, progress) : search_text(result, report, progress));
   const auto& limit = settings.plan.memory_limit;
   check_user(limit.empty() || static_cast<double>(best.evaluation.bytes) <=

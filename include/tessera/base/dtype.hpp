@@ -25,6 +25,10 @@ constexpr std::size_t bytes_of(DType dtype) {
 constexpr bool is_floating(DType dtype) {
   return dtype != DType::i32;
 }
+/// dtype of statistics and losses over values of a dtype: f64 of f64, else f32.
+constexpr DType statistics_dtype(DType dtype) {
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
 
 /// "f32", "f64", "bf16" or "i32".
 const char* name_of(DType dtype);

@@ -35,7 +35,4 @@ class MpiWorld final : public World {
   int size_ = 1;
 };
 
-/// The communicator of a World, MPI_COMM_NULL if it is a single process without MPI.
-MPI_Comm communicator_of(const World& world);
-
 }  // namespace tessera::comm

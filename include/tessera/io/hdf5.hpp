@@ -55,10 +55,4 @@ FileIndex read_index(const std::string& file);
 /// are checksummed (HDF5's v110 format). Error with the file and HDF5's reason.
 void write_index(const std::string& file, FileIndex& index);
 
-/// The elements of a one-dimensional dataset of texts, e.g. a vocabulary's pieces; UserError.
-std::vector<std::string> read_texts(const std::string& file, const std::string& dataset);
-
-/// "1.10.8".
-std::string hdf5_version();
-
 }  // namespace tessera::io

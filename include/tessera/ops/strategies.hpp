@@ -25,6 +25,9 @@ std::vector<Cut> candidate_cuts(const StrategyContext& context);
 State state_under(const Cut& cut, const Shape& shape);
 std::vector<State> states_under(const Cut& cut, std::span<const TensorSpec> operands);
 
+/// All candidate cuts, legal for any dim; operands without the cut's dim are whole.
+std::vector<Strategy> candidate_strategies(const StrategyContext& context);
+
 /// `count` replicated states.
 std::vector<State> all_replicated(std::size_t count);
 
@@ -43,11 +46,6 @@ void add_linear(std::vector<Strategy>& strategies, const StrategyContext& contex
 Placement mapped(const Placement& placement, const std::vector<int>& map);
 /// map[d] = index in `to` of dim d of `from`, or -1.
 std::vector<int> dim_map(const Shape& from, const Shape& to);
-
-/// dtype of statistics and losses over values of a dtype: f64 of f64, else f32.
-inline DType statistics_dtype(DType dtype) {
-  return dtype == DType::f64 ? DType::f64 : DType::f32;
-}
 
 /// Mesh dims that cut dim `dim` of a placement, outermost first; empty for dim -1.
 std::vector<int> mesh_dims_of(const Placement& placement, int dim);
