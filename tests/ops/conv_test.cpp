@@ -163,6 +163,61 @@ TEST_CASE("convolutions over one and three dims equal those of which they are a 
   check_op(cube);
 }
 
+namespace {
+
+const Shape kCube{{"n", 1}, {"depth", 5}, {"rows", 4}, {"cols", 3}, {"in", 2}};
+const Shape kCubeFilter{{"kd", 3}, {"kh", 2}, {"kw", 2}, {"in", 2}, {"out", 2}};
+const Shape kCubeResult{{"n", 1}, {"depth", 3}, {"rows", 3}, {"cols", 3}, {"out", 2}};
+const std::vector<ConvDim> kCubeSpace{
+    {"depth", "kd", 2, 1, 1, 1}, {"rows", "kh", 1, 2, 1, 0}, {"cols", "kw", 1, 1, 0, 1}};
+
+/// f(place in kCube, place in kCubeFilter, place in kCubeResult) for all products.
+void for_each_cube_product(const std::function<void(std::size_t, std::size_t, std::size_t)>& f) {
+  for (std::int64_t i = 0; i < kCubeResult.size() / 2; ++i)
+    for (std::int64_t k = 0; k < kCubeFilter.size() / 4; ++k) {
+      const std::int64_t to[] = {i / 9, i / 3 % 3, i % 3}, tap[] = {k / 4, k / 2 % 2, k % 2};
+      const std::int64_t d = 2 * to[0] + tap[0] - 1, r = to[1] + 2 * tap[1] - 1, c = to[2] + tap[2];
+      if (d < 0 || d >= 5 || r < 0 || r >= 4 || c >= 3) continue;
+      for (std::int64_t a = 0; a < 2; ++a)
+        for (std::int64_t b = 0; b < 2; ++b)
+          f(at(kCube, {0, d, r, c, a}), at(kCubeFilter, {tap[0], tap[1], tap[2], a, b}),
+            at(kCubeResult, {0, to[0], to[1], to[2], b}));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("3-D convolutions on all meshes, strided along one dim and dilated along another") {
+  OpCase c;
+  c.name = "conv 3-D, strided and dilated";
+  c.inputs = {{"x", kCube}, {"filter", kCubeFilter}};
+  c.build = [](Graph&, const std::vector<Tensor>& in) {
+    return ops::conv(in[0], in[1], kCubeSpace);
+  };
+  c.reference = [](const Values& values) {
+    std::vector<double> y(static_cast<std::size_t>(kCubeResult.size()));
+    for_each_cube_product([&](std::size_t x, std::size_t f, std::size_t to) {
+      y[to] += values.at("x")[x] * values.at("filter")[f];
+    });
+    return y;
+  };
+  check_op(c);
+
+  c.name = "transpose 3-D, strided and dilated";
+  c.inputs = {{"y", kCubeResult}, {"filter", kCubeFilter}};
+  c.build = [](Graph&, const std::vector<Tensor>& in) {
+    return ops::conv_transpose(in[0], in[1], kCubeSpace, {5, 4, 3});
+  };
+  c.reference = [](const Values& values) {
+    std::vector<double> x(static_cast<std::size_t>(kCube.size()));
+    for_each_cube_product([&](std::size_t to, std::size_t f, std::size_t y) {
+      x[to] += values.at("y")[y] * values.at("filter")[f];
+    });
+    return x;
+  };
+  check_op(c);
+}
+
 TEST_CASE("windows wider than tiles, wider than the picture, and outside of it") {
   Sizes s;
   s.n = 1, s.in = 1, s.out = 2, s.kh = 5, s.kw = 4;

@@ -65,6 +65,37 @@ TEST_CASE("pooling on all meshes: apart, overlapping, padded, uneven") {
   }
 }
 
+TEST_CASE("pooling over three dims on all meshes") {
+  const Shape cube{{"n", 1}, {"depth", 4}, {"rows", 3}, {"cols", 3}, {"c", 2}};
+  const std::vector<PoolDim> space{{"depth", 2, 2}, {"rows", 2, 1, 1, 0}, {"cols", 3, 2, 1, 1}};
+  for (const bool max : {true, false}) {
+    OpCase c;
+    c.name = max ? "max 3-D" : "average 3-D";
+    c.inputs = {{"x", cube}};
+    c.build = [=](Graph&, const std::vector<Tensor>& in) {
+      return max ? ops::max_pool(in[0], space) : ops::average_pool(in[0], space);
+    };
+    c.reference = [=](const Values& values) {
+      std::vector<double> y;
+      for (std::int64_t i = 0; i < 2 * 3 * 2 * 2; ++i) {
+        const std::int64_t depth = i / 12 * 2, row = i / 4 % 3 - 1, col = i / 2 % 2 * 2 - 1;
+        std::vector<double> seen;
+        for (std::int64_t d = depth; d < depth + 2; ++d)
+          for (std::int64_t r = std::max<std::int64_t>(0, row); r < row + 2; ++r)
+            for (std::int64_t s = std::max<std::int64_t>(0, col);
+                 s < std::min<std::int64_t>(3, col + 3); ++s)
+              seen.push_back(values.at("x")[at(cube, {0, d, r, s, i % 2})]);
+        double sum = 0;
+        for (const double value : seen) sum += value;
+        y.push_back(max ? *std::max_element(seen.begin(), seen.end())
+                        : sum / static_cast<double>(seen.size()));
+      }
+      return y;
+    };
+    check_op(c);
+  }
+}
+
 TEST_CASE("gradients of poolings have gradients") {
   for (const bool max : {true, false}) {
     OpCase c;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support/op_case.hpp"
+#include "support/apart.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,14 +11,17 @@
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/install.hpp"
 #include "tessera/ops/reduce.hpp"
+#include "tessera/plan/search.hpp"
 
 namespace tessera::test {
 namespace {
 
 constexpr std::int64_t kParts = 3;
-/// Layouts of a mesh that are tried, and legal ones that are run for second gradients.
+/// Layouts of a mesh that are run at most, and those that are run for second gradients.
 constexpr std::size_t kLayouts = 250;
 constexpr int kSecondLayouts = 3;
+/// Legal layouts of each mesh that are run over processes.
+constexpr int kProcessLayouts = 6;
 
 /// What a graph of a case is built for: `partial`: float inputs are sums over a further dim
 /// "parts", which a layout may cut. `second`: gradients of the gradients.
@@ -126,7 +130,7 @@ void check_close(const std::vector<double>& found, const std::vector<double>& ex
   for (double value : expected) scale = std::max(scale, std::abs(value));
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double difference = std::abs(found[i] - expected[i]);
-    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+    worst = worse(worst, difference);
   }
   CHECK(worst <= tolerance * scale);
 }
@@ -149,6 +153,13 @@ std::vector<double> differences(const Values& values, const std::string& input,
   return slopes;
 }
 
+/// Null: all ranks are simulated.
+const Processes* processes() {
+  if (make_processes == nullptr) return nullptr;
+  static const Processes made = make_processes();
+  return &made;
+}
+
 double weighted(const std::vector<double>& y, const std::vector<double>& weights) {
   double sum = 0;
   for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * weights[i];
@@ -165,30 +176,32 @@ void check_gradient(const OpCase& op, const Values& values, const std::string& i
               1e-7);
 }
 
-/// All maps of the dims to the mesh's dims or none, at most kLayouts of them; in random order if
-/// `shuffled` or there are more.
-std::vector<Layout> layouts(const std::vector<std::string>& dims, const MeshShape& mesh,
-                            bool shuffled) {
-  std::vector<Layout> all;
-  std::size_t count = 1;
-  for (std::size_t d = 0; d < dims.size(); ++d) count *= static_cast<std::size_t>(mesh.rank()) + 1;
-  std::vector<std::size_t> codes(count);
-  for (std::size_t i = 0; i < count; ++i) codes[i] = i;
-  if (shuffled || count > kLayouts) {
+/// All maps of the dims to the mesh's dims or none that put no two dims of a tensor on one mesh
+/// dim, at most kLayouts of them; in random order if `shuffled` or there are more.
+std::vector<Layout> layouts(const Built& built, const MeshShape& mesh, bool shuffled) {
+  const plan::DimConflicts conflicts(built.variables, {&built.graph});
+  std::vector<std::vector<Layout::Rule>> all(1);
+  for (const auto& dim : plan::tensor_dims(built.variables, {&built.graph})) {
+    const std::size_t before = all.size();
+    for (std::size_t i = 0; i < before; ++i)
+      for (int m = 0; m < mesh.rank(); ++m) {
+        const bool legal = std::none_of(all[i].begin(), all[i].end(), [&](const auto& rule) {
+          return rule.second == mesh[m].name && conflicts.conflict(rule.first, dim);
+        });
+        if (!legal) continue;
+        auto rules = all[i];
+        rules.emplace_back(dim, mesh[m].name);
+        all.push_back(std::move(rules));
+      }
+  }
+  if (shuffled || all.size() > kLayouts) {
     std::mt19937 random(5);
-    std::shuffle(codes.begin(), codes.end(), random);
-    codes.resize(std::min(count, kLayouts));
+    std::shuffle(all.begin(), all.end(), random);
+    all.resize(std::min(all.size(), kLayouts));
   }
-  for (std::size_t code : codes) {
-    std::vector<Layout::Rule> rules;
-    for (const auto& dim : dims) {
-      const auto choice = code % (static_cast<std::size_t>(mesh.rank()) + 1);
-      code /= static_cast<std::size_t>(mesh.rank()) + 1;
-      if (choice > 0) rules.emplace_back(dim, mesh[static_cast<int>(choice) - 1].name);
-    }
-    all.emplace_back(std::move(rules));
-  }
-  return all;
+  std::vector<Layout> result;
+  for (auto& rules : all) result.emplace_back(std::move(rules));
+  return result;
 }
 
 /// Every legal layout, or the first so many of each mesh, gives the results of one rank. Returns
@@ -196,18 +209,22 @@ std::vector<Layout> layouts(const std::vector<std::string>& dims, const MeshShap
 int check_meshes(const OpCase& op, const Built& built, const Values& values, const Values& expected,
                  int of_each_mesh = 0) {
   int legal = 0;
-  const auto dims = plan::tensor_dims(built.variables, {&built.graph});
-  for (const char* text : {"a:2", "a:3", "a:4", "a:8", "a:2,b:2"}) {
+  const std::vector<std::string> meshes =
+      processes() ? processes()->meshes
+                  : std::vector<std::string>{"a:2", "a:3", "a:4", "a:8", "a:2,b:2"};
+  for (const auto& text : meshes) {
     const MeshShape mesh = MeshShape::parse(text, 0);
+    const auto collectives = processes() ? processes()->collectives(mesh) : nullptr;
     int of_this = 0;
-    for (const auto& layout : layouts(dims, mesh, of_each_mesh > 0)) {
+    for (const auto& layout : layouts(built, mesh, of_each_mesh > 0)) {
       if (of_each_mesh > 0 && of_this == of_each_mesh) break;
       plan::PlanOptions options;
       options.mesh = mesh;
       options.layout = layout;
       std::unique_ptr<SimulatedRun> run;
       try {
-        run = std::make_unique<SimulatedRun>(built.variables, std::vector{&built.graph}, options);
+        run = std::make_unique<SimulatedRun>(built.variables, std::vector{&built.graph}, options,
+                                             collectives);
       } catch (const UserError&) {
         continue;  // two dims of one tensor on one mesh dim
       }
@@ -249,6 +266,20 @@ void check_second_order(const OpCase& op, const Values& values) {
   CHECK(check_meshes(op, built, values, expected, kSecondLayouts) > 2);
 }
 
+/// A few layouts over processes give the results of one rank.
+void check_processes(const OpCase& op) {
+  for (const Variety variety : {Variety::plain, Variety::partial}) {
+    if (variety == Variety::partial && !op.partial) continue;
+    const Built whole(op, Variety::plain), built(op, variety);
+    const Values values = make_values(op, whole.result);
+    SimulatedRun one(whole.variables, {&whole.graph}, {});
+    one.run("op", values, op.feeds);
+    Values expected;
+    for (const auto& name : whole.fetched) expected[name] = one.fetch("op", name);
+    CHECK(check_meshes(op, built, values, expected, kProcessLayouts) > 0);
+  }
+}
+
 }  // namespace
 
 std::size_t at(const Shape& shape, std::initializer_list<std::int64_t> index) {
@@ -261,6 +292,10 @@ std::size_t at(const Shape& shape, std::initializer_list<std::int64_t> index) {
 void check_op(const OpCase& op) {
   if (bench_elements() > 0) {
     CHECK(bench_op(op, bench_elements()));
+    return;
+  }
+  if (processes()) {
+    check_processes(op);
     return;
   }
   const Built built(op, Variety::plain);

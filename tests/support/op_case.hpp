@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,15 @@ struct OpCase {
 /// equal central differences of that sum. Then on simulated meshes 2, 3, 4, 8 and 2x2 under every
 /// legal layout of all dims (a sample of them for second gradients): all equal those of one rank.
 void check_op(const OpCase& op);
+
+/// Meshes of processes on which check_op runs each row under a few layouts instead of simulating
+/// all ranks, and how their ranks communicate.
+struct Processes {
+  std::vector<std::string> meshes;
+  std::function<std::shared_ptr<comm::Collectives>(const MeshShape&)> collectives;
+};
+/// Set, before main, by a program whose ranks are processes.
+inline Processes (*make_processes)() = nullptr;
 
 /// Elements of the inputs that the environment variable TESSERA_BENCH_OPS asks for; 0 without it.
 /// If it is set, check_op times the row on one rank instead, in f32 with all its dims enlarged by

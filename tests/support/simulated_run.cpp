@@ -81,13 +81,15 @@ const device::Exec& shared_exec() {
 }
 
 SimulatedRun::SimulatedRun(const VariableSet& variables, const std::vector<const Graph*>& graphs,
-                           const plan::PlanOptions& options)
-    : program_(plan::compile(variables, graphs, options)),
-      collectives_(program_.mesh, &shared_exec()) {
+                           const plan::PlanOptions& options,
+                           std::shared_ptr<comm::Collectives> collectives)
+    : program_(plan::compile(variables, graphs, options)), collectives_(std::move(collectives)) {
+  if (!collectives_)
+    collectives_ = std::make_shared<comm::SimulatedCollectives>(program_.mesh, &shared_exec());
   runtime::ExecutorOptions run_options;
   run_options.poison = true;
   executor_ =
-      std::make_unique<runtime::Executor>(program_, collectives_, shared_exec(), run_options);
+      std::make_unique<runtime::Executor>(program_, *collectives_, shared_exec(), run_options);
 }
 
 void SimulatedRun::run(const std::string& section, const Values& inputs,
@@ -116,7 +118,8 @@ std::vector<double> SimulatedRun::fetch(const std::string& section, const std::s
       double sum = 0;
       for (int rank = 0; rank < executor_->local_ranks(); ++rank)
         sum += executor_->fetch_share(section, name, rank);
-      return {sum};
+      if (executor_->local_ranks() == program_.mesh.size()) return {sum};
+      return collectives_->sum_over_ranks(std::vector<std::vector<double>>{{sum}});
     }
   }
   const auto values = executor_->fetch(section, name, 0);

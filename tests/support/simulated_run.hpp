@@ -25,15 +25,16 @@ std::vector<char> cut_tile(const std::vector<double>& values, const TensorSpec& 
                            const Box& box);
 
 /// A Program with all ranks of its mesh simulated in this process, its arenas poisoned outside live
-/// ranges.
+/// ranges. Or, with collectives over processes, with the rank of this process: `run` and `fetch`.
 class SimulatedRun {
  public:
   SimulatedRun(const VariableSet& variables, const std::vector<const Graph*>& graphs,
-               const plan::PlanOptions& options);
+               const plan::PlanOptions& options,
+               std::shared_ptr<comm::Collectives> collectives = nullptr);
 
   const program::Program& program() const { return program_; }
   runtime::Executor& executor() { return *executor_; }
-  comm::Collectives& collectives() { return collectives_; }
+  comm::Collectives& collectives() { return *collectives_; }
 
   /// Gives each rank its tile of the section's inputs, then runs it.
   void run(const std::string& section, const Values& inputs,
@@ -47,7 +48,7 @@ class SimulatedRun {
 
  private:
   program::Program program_;
-  comm::SimulatedCollectives collectives_;
+  std::shared_ptr<comm::Collectives> collectives_;
   std::unique_ptr<runtime::Executor> executor_;
 };
 
