@@ -122,6 +122,18 @@ def test_plan_needs_no_ranks():
         plan = runs.json.loads(out)
         for key in ("parameters", "bytes_per_rank", "flops_per_step", "collectives"):
             runs.check(key in plan, key, plan)
+        for key in ("parameters", "gradients", "optimizer", "activations", "workspace", "total"):
+            runs.check(key in plan["bytes_per_rank"], key, plan)
+        runs.check(plan["collectives"], plan)
+        for row in plan["collectives"]:
+            for key in ("section", "op", "mesh_dims", "count", "bytes", "bytes_all_ranks"):
+                runs.check(key in row, key, row)
+        table = place.run("plan", "--mesh.shape=batch:16,model:32", expect=0).out
+        runs.check("bytes per rank" in table and "all_reduce" in table, table)
+        # The first mesh dim of the rules takes all ranks; * takes those that are left.
+        for shape, mesh in [("", "batch:6,model:1"), ("batch:*,model:2", "batch:3,model:2")]:
+            out = place.run("plan", "--json", "--plan.ranks=6", f"--mesh.shape={shape}", expect=0).out
+            runs.check(runs.json.loads(out)["mesh"] == mesh, shape, out)
         (place.path / "machine.ini").write_text(
             "[machine]\nflops = 1e10\nbandwidth = 1e9\nlatency = 1e-6\n")
         timed = runs.json.loads(place.run("plan", "--json", "--plan.machine=machine.ini",

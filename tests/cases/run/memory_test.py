@@ -43,6 +43,8 @@ def check_growth(place, name, *settings, ranks):
     plan = planned(place, *settings, *base)
     print(f"{name}: peak {peak >> 20} MiB, at start {at_start >> 20} MiB, planned {plan >> 20} MiB")
     runs.check(plan > 100 << 20, "the plan is too small to see", plan)
+    # Two heads of two texts: attention must not hold all places by all places.
+    runs.check(plan < 2 * 2 * 8192 * 8192 * 4 // ranks, "there is room for an l x l matrix", plan)
     runs.check(peak - at_start < plan + ALLOWANCE, name, "grows by", peak - at_start, "planned", plan)
 
 
