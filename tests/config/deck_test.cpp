@@ -13,15 +13,7 @@ using namespace tessera::config;
 
 namespace {
 
-template <class Function>
-std::string message_of(Function&& function) {
-  try {
-    function();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 std::string parse_error(const std::string& text) {
   return message_of([&] { Deck::parse(text, "d.ini"); });

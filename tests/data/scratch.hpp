@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "support/errors.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera::data::test {
@@ -41,19 +42,7 @@ class Scratch {
   std::filesystem::path folder_;
 };
 
-/// The message of the exception of type E that `call` throws, or "" if it throws none.
-template <class E, class Call>
-std::string message_of(Call&& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return {};
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using tessera::test::contains;
+using tessera::test::message_of;
 
 }  // namespace tessera::data::test

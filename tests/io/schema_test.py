@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the Python examples of src/io/CHECKPOINT.md on a checkpoint that two ranks saved."""
+"""Runs the Python examples of src/io/CHECKPOINT.md, which are the README's, too, on a checkpoint that two
+ranks saved."""
 import os
 import re
 import subprocess
@@ -14,8 +15,8 @@ except ImportError as missing:
     sys.exit(77)
 
 
-def examples(source):
-    with open(os.path.join(source, "src/io/CHECKPOINT.md"), encoding="utf-8") as page:
+def examples(page):
+    with open(os.path.join(os.environ["TESSERA_SOURCE_DIR"], page), encoding="utf-8") as page:
         return re.findall(r"```python\n(.*?)```", page.read(), re.DOTALL)
 
 
@@ -25,7 +26,8 @@ def run(code, *arguments):
 
 
 def main(saver):
-    by_name, by_digest = examples(os.environ["TESSERA_SOURCE_DIR"])
+    by_name, by_digest = examples("src/io/CHECKPOINT.md")
+    assert examples("README.md") == [by_name, by_digest]
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([os.environ["MPIEXEC"], "-n", "2", saver, folder, "5", "1", "1"], check=True)
         file = os.path.join(folder, "checkpoints", "latest")

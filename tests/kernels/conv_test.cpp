@@ -4,6 +4,7 @@
 #include <random>
 
 #include "kernels/support.hpp"
+#include "support/apart.hpp"
 #include "support/catch.hpp"
 #include "tessera/program/workspace.hpp"
 
@@ -142,7 +143,7 @@ void check_close(const TestTensor& found, const std::vector<double>& expected, d
   for (double value : expected) scale = std::max(scale, std::abs(value));
   for (std::int64_t i = 0; i < found.size(); ++i) {
     const double apart = std::abs(found.get(i) - expected[static_cast<std::size_t>(i)]);
-    worst = std::isnan(apart) ? INFINITY : std::max(worst, apart);
+    worst = test::worse(worst, apart);
   }
   CHECK(worst <= tolerance * scale);
 }

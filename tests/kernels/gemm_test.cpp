@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/kernels/gemm.hpp"
+#include "support/apart.hpp"
 
 #include <cmath>
 #include <limits>
@@ -70,7 +71,7 @@ void check_equal(const std::vector<T>& found, const std::vector<double>& expecte
   const double tolerance = 4 * scale * std::numeric_limits<T>::epsilon();
   double worst = 0;
   for (std::size_t i = 0; i < found.size(); ++i)
-    worst = std::max(worst, std::abs(double(found[i]) - expected[i]));
+    worst = test::worse(worst, std::abs(double(found[i]) - expected[i]));
   CHECK(worst <= tolerance);
 }
 

@@ -42,7 +42,7 @@ struct Case {
   std::int64_t at(std::int64_t r, std::int64_t j) const {
     return r / inner() * size() * inner() + j * inner() + r % inner();
   }
-  DType statistics() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+  DType statistics() const { return statistics_dtype(dtype); }
   Attributes attributes() const {
     return {{"axis", std::int64_t{axis}},
             {"epsilon", epsilon},

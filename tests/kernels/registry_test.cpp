@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <string>
-
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/kernels/kernel.hpp"
 
@@ -10,17 +9,6 @@ using namespace tessera;
 namespace {
 void do_nothing(const device::Exec&, const kernels::Call&) {}
 void do_less(const device::Exec&, const kernels::Call&) {}
-
-template <class Function>
-std::string message_of(const Function& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("a kernel is found under the id that it was registered with") {
@@ -30,12 +18,13 @@ TEST_CASE("a kernel is found under the id that it was registered with") {
 
 TEST_CASE("an id is taken once") {
   kernels::register_kernel("test_twice", do_nothing);
-  const auto text = message_of([] { kernels::register_kernel("test_twice", do_less); });
-  CHECK(text.find("'test_twice'") != std::string::npos);
+  const auto text =
+      test::message_of<Error>([] { kernels::register_kernel("test_twice", do_less); });
+  CHECK(test::contains(text, "'test_twice'"));
   CHECK(kernels::find_kernel("test_twice") == do_nothing);
 }
 
 TEST_CASE("a missing kernel is named") {
-  const auto text = message_of([] { kernels::find_kernel("no_such"); });
-  CHECK(text.find("'no_such'") != std::string::npos);
+  const auto text = test::message_of<Error>([] { kernels::find_kernel("no_such"); });
+  CHECK(test::contains(text, "'no_such'"));
 }

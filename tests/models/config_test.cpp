@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/models/registry.hpp"
 #include "tessera/models/transformer.hpp"
 #include "tessera/replicate/task.hpp"
 
 using namespace tessera;
+using test::contains;
 
 namespace {
 
@@ -13,12 +15,7 @@ std::string message(const models::TransformerConfig& config, const optim::OptimC
                     replicate::TaskConfig task = {}) {
   if (task.length == 0) task.length = 4;
   models::Transformer model(config);
-  try {
-    replicate::Task built(model, optim, task);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of([&] { replicate::Task built(model, optim, task); });
 }
 
 models::TransformerConfig small() {
@@ -32,31 +29,27 @@ models::TransformerConfig small() {
   return config;
 }
 
-bool has(const std::string& text, const char* piece) {
-  return text.find(piece) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("what a deck can get wrong is named by its keys") {
   CHECK(message(small()).empty());
   auto config = small();
   config.heads = 3;
-  CHECK(has(message(config), "model.heads = 3"));
+  CHECK(contains(message(config), "model.heads = 3"));
   config = small();
   config.heads = 4;
   config.kv_heads = 3;
-  CHECK(has(message(config), "model.kv_heads = 3"));
+  CHECK(contains(message(config), "model.kv_heads = 3"));
   config = small();
   config.positions = "rotary";
   config.d_kv = 3;
-  CHECK(has(message(config), "model.d_kv"));
-  CHECK(has(message(small(), {}, {.batch = 8, .length = 7}), "model.max_length = 6"));
+  CHECK(contains(message(config), "model.d_kv"));
+  CHECK(contains(message(small(), {}, {.batch = 8, .length = 7}), "model.max_length = 6"));
   replicate::TaskConfig long_texts{.batch = 8, .length = 4};
   long_texts.decode.length = 7;
-  CHECK(has(message(small(), {}, long_texts), "translate.length = 7"));
-  CHECK(has(message(small(), {}, {.batch = 8, .length = 4, .micro_batches = 3}),
-            "train.micro_batches = 3"));
+  CHECK(contains(message(small(), {}, long_texts), "translate.length = 7"));
+  CHECK(contains(message(small(), {}, {.batch = 8, .length = 4, .micro_batches = 3}),
+                 "train.micro_batches = 3"));
 }
 
 TEST_CASE("ids that a language model's tables lack are refused when data are read") {
@@ -81,9 +74,9 @@ TEST_CASE("frozen weights have no gradient and no slots") {
   CHECK(variables.find("gradient/output") >= 0);
   CHECK(variables.find("optimizer/mean/output") >= 0);
   optim.freeze = {"layer_1/*"};
-  CHECK(has(message(small(), optim), "'layer_1/*'"));
+  CHECK(contains(message(small(), optim), "'layer_1/*'"));
   optim.freeze = {"*"};
-  CHECK(has(message(small(), optim), "optim.freeze"));
+  CHECK(contains(message(small(), optim), "optim.freeze"));
 }
 
 TEST_CASE("norms and biases take no part in weight decay") {

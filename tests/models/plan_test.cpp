@@ -71,6 +71,11 @@ TEST_CASE("data and model parallel: one reduction for each half of a block and d
   CHECK(planned.bytes["micro cols all_reduce"] ==
         4 * (stream * (1 + 4 * kLayers + 1) + tokens * (1 + 2)));
   CHECK(planned.calls["micro cols all_reduce"] == 1 + 4 * kLayers + 1 + 2);
+  // Nothing is gathered, logits least of all.
+  for (const auto& [key, bytes] : planned.bytes) {
+    INFO(key << ": " << bytes);
+    CHECK((!key.starts_with("micro ") || key == "micro cols all_reduce"));
+  }
   const std::int64_t cut =
       2 * kVocab * kWidth + kLayers * (2 * kWidth * kHidden + 4 * kWidth * kHeads * kDepth);
   const std::int64_t whole = kLength * kWidth + (2 * kLayers + 1) * kWidth;

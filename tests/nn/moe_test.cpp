@@ -2,12 +2,14 @@
 // A layer of experts against plain loops over tokens, and its gradients against finite differences,
 // on many meshes.
 #include "tessera/nn/moe.hpp"
+#include "support/apart.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -220,7 +222,7 @@ void check_layer(const nn::MoeConfig& config, const Values& values,
       double worst = 0;
       for (std::size_t i = 0; i < found.size(); ++i) {
         const double difference = std::abs(found[i] - wanted[i]);
-        worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+        worst = test::worse(worst, difference);
       }
       CHECK(worst < (name[0] == 'd' ? 1e-7 : 1e-12));
     }
@@ -301,24 +303,16 @@ TEST_CASE("an expert without tokens is no special case") {
 }
 
 TEST_CASE("what the gate cannot do is said with its keys") {
-  const auto message = [](const auto& f) -> std::string {
-    try {
-      f();
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
-  };
   nn::MoeConfig config;
   config.experts = 4;
   config.group = 5;
-  const std::string group = message([&] { Layer{config}; });
-  CHECK(group.find("model.moe.group = 5") != std::string::npos);
-  CHECK(group.find("12 tokens") != std::string::npos);
+  const std::string group = message_of([&] { Layer{config}; });
+  CHECK(contains(group, "model.moe.group = 5"));
+  CHECK(contains(group, "12 tokens"));
   config.outer = 3;
-  CHECK(message([&] { nn::validate(config); }).find("model.moe.outer = 3") != std::string::npos);
+  CHECK(contains(message_of([&] { nn::validate(config); }), "model.moe.outer = 3"));
   config.choices = 5;
-  CHECK(message([&] { nn::validate(config); }).find("model.moe.choices = 5") != std::string::npos);
+  CHECK(contains(message_of([&] { nn::validate(config); }), "model.moe.choices = 5"));
 }
 
 TEST_CASE("a decoding step leaves no token out, however many want one expert") {

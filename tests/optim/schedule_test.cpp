@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "support/catch.hpp"
-#include "tessera/base/error.hpp"
+#include "support/errors.hpp"
 
 using namespace tessera;
 using optim::learning_rate;
@@ -23,12 +23,7 @@ optim::OptimConfig make(const std::string& schedule) {
 }
 
 std::string message(const optim::OptimConfig& config) {
-  try {
-    config.validate();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of([&] { config.validate(); });
 }
 
 }  // namespace

@@ -47,12 +47,7 @@ plan::Machine machine() {
 }
 
 std::string complaint_of(const std::string& file) {
-  try {
-    plan::Machine::read(file);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return data::test::message_of([&] { plan::Machine::read(file); });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "support/apart.hpp"
 #include "support/catch.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/models/convnet.hpp"
@@ -92,14 +93,6 @@ std::vector<double> train(bool batch_norm, const Rows& rows, const plan::PlanOpt
     curve.insert(curve.end(), values.begin(), values.end());
   }
   return curve;
-}
-
-double apart(const std::vector<double>& found, const std::vector<double>& expected) {
-  REQUIRE(found.size() == expected.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    worst = std::max(worst, std::abs(found[i] - expected[i]) / (1 + std::abs(expected[i])));
-  return worst;
 }
 
 void check_alike(bool batch_norm, const Rows& rows) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "support/apart.hpp"
 #include "support/catch.hpp"
 #include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
@@ -123,7 +124,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double difference = std::abs(a[i] - b[i]);
-    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+    worst = test::worse(worst, difference);
   }
   return worst;
 }

@@ -5,7 +5,9 @@
 #include <limits>
 #include <random>
 
+#include "support/apart.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/base/error.hpp"
@@ -71,10 +73,7 @@ std::vector<double> train(const models::ResNetConfig& net, const std::string& me
   optim.name = "momentum";
   optim.weight_decay = 1e-3;
   replicate::Task task(model, optim, task_config(rows));
-  plan::PlanOptions options;
-  options.mesh = MeshShape::parse(mesh, 0);
-  options.layout = Layout::parse(rules);
-  SimulatedRun run(task.variables(), task.graphs(), options);
+  SimulatedRun run(task.variables(), task.graphs(), layout(mesh, rules));
   run.executor().initialize(7);
   std::vector<double> curve;
   kernels::Feeds feeds;
@@ -98,14 +97,6 @@ std::vector<double> train(const models::ResNetConfig& net, const std::string& me
     curve.insert(curve.end(), values.begin(), values.end());
   }
   return curve;
-}
-
-double apart(const std::vector<double>& found, const std::vector<double>& expected) {
-  REQUIRE(found.size() == expected.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    worst = std::max(worst, std::abs(found[i] - expected[i]) / (1 + std::abs(expected[i])));
-  return worst;
 }
 
 }  // namespace
@@ -158,14 +149,9 @@ TEST_CASE("norm statistics of parts of the batch do not depend on the number of 
 }
 
 TEST_CASE("what a deck can get wrong of a residual net is named by its keys") {
-  const auto message = [](const models::ResNetConfig& config) -> std::string {
+  const auto message = [](const models::ResNetConfig& config) {
     models::ResNet model(config);
-    try {
-      replicate::Task task(model, {}, task_config());
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+    return message_of([&] { replicate::Task task(model, {}, task_config()); });
   };
   auto config = small_net(50);
   CHECK(message(config).empty());

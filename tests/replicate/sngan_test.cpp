@@ -4,7 +4,10 @@
 #include <cmath>
 #include <random>
 
+#include "support/apart.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/layouts.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/models/sngan.hpp"
@@ -112,29 +115,14 @@ class Training {
   Values rows_;
 };
 
-plan::PlanOptions on(const char* mesh, const char* rules) {
-  plan::PlanOptions options;
-  options.mesh = MeshShape::parse(mesh, 0);
-  options.layout = Layout::parse(rules);
-  return options;
-}
-
-double difference(const std::vector<double>& found, const std::vector<double>& expected) {
-  REQUIRE(found.size() == expected.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    worst = std::max(worst, std::abs(found[i] - expected[i]) / (1 + std::abs(expected[i])));
-  return worst;
-}
-
 void check_alike(std::int64_t groups,
                  const std::vector<std::pair<const char*, const char*>>& on_all, int steps,
                  double penalty = 0) {
   const auto expected = Training(groups, {}, penalty).train(steps);
   for (const auto& [mesh, rules] : on_all) {
     INFO(mesh << " under " << rules << ", " << groups << " groups");
-    const auto found = Training(groups, on(mesh, rules), penalty).train(steps);
-    CHECK(difference(found, expected) < 1e-9);
+    const auto found = Training(groups, layout(mesh, rules), penalty).train(steps);
+    CHECK(apart(found, expected) < 1e-9);
   }
 }
 
@@ -157,8 +145,8 @@ TEST_CASE("statistics of groups of rows do not depend on where these lie") {
   check_alike(3, {{"data:2", "batch:data"}, {"data:3", "batch:data"}, {"rows:2", "height:rows"}},
               4);
   check_alike(2, {{"data:2", "batch:data"}, {"data:4", "batch:data"}}, 20);
-  const auto whole = Training(1, {}).train(1), apart = Training(3, {}).train(1);
-  CHECK(std::abs(whole[0] - apart[0]) > 1e-6);
+  const auto whole = Training(1, {}).train(1), in_parts = Training(3, {}).train(1);
+  CHECK(std::abs(whole[0] - in_parts[0]) > 1e-6);
 }
 
 TEST_CASE("slopes of the score are kept near 1 on every mesh") {
@@ -175,7 +163,7 @@ TEST_CASE("rows that fill up a batch change nothing") {
   const auto expected = Training(1, {}, 0, 5, 5).train(20);
   for (const auto& [mesh, rules] : {std::pair{"", ""}, std::pair{"data:4", "batch:data"}}) {
     INFO(mesh << " under " << rules);
-    CHECK(difference(Training(1, on(mesh, rules), 0, 7, 5).train(20), expected) < 1e-9);
+    CHECK(apart(Training(1, layout(mesh, rules), 0, 7, 5).train(20), expected) < 1e-9);
   }
 }
 
@@ -206,13 +194,8 @@ TEST_CASE("each update leaves the other net alone and moves the singular vectors
 }
 
 TEST_CASE("adversarial nets name what does not fit") {
-  const auto message = [](const models::SnganConfig& config) -> std::string {
-    try {
-      models::Sngan(config).validate();
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+  const auto message = [](const models::SnganConfig& config) {
+    return message_of([&] { models::Sngan(config).validate(); });
   };
   models::SnganConfig config = small_model(1);
   CHECK(message(config).empty());

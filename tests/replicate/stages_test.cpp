@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "support/apart.hpp"
 #include "support/catch.hpp"
 #include "support/small_training.hpp"
 #include "tessera/plan/report.hpp"
@@ -75,8 +76,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) || std::isnan(b[i])) return INFINITY;
-    worst = std::max(worst, std::abs(a[i] - b[i]));
+    worst = test::worse(worst, std::abs(a[i] - b[i]));
   }
   return worst;
 }

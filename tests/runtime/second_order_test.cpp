@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "support/apart.hpp"
 #include "support/catch.hpp"
 #include "support/layouts.hpp"
 #include "support/small_training.hpp"
@@ -113,7 +114,7 @@ void check_equal(const std::vector<double>& found, const std::vector<double>& ex
   double worst = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double difference = std::abs(found[i] - expected[i]);
-    worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+    worst = test::worse(worst, difference);
   }
   CHECK(worst < tolerance * greatest(expected));
 }

@@ -87,10 +87,14 @@ SmallTraining::SmallTraining(DType dtype, const models::TransformerConfig& confi
 
 SmallTraining::SmallTraining(const models::TransformerConfig& config,
                              const optim::OptimConfig& optim, replicate::TaskConfig task)
-    : vocab_(config.vocab), model_(config) {
+    : SmallTraining(std::make_unique<models::Transformer>(config), optim, std::move(task)) {}
+
+SmallTraining::SmallTraining(std::unique_ptr<replicate::Model> model,
+                             const optim::OptimConfig& optim, replicate::TaskConfig task)
+    : model_(std::move(model)) {
   task.length = kLength;
   task.seed = 7;
-  task_ = std::make_unique<replicate::Task>(model_, optim, task);
+  task_ = std::make_unique<replicate::Task>(*model_, optim, task);
 }
 
 program::Program SmallTraining::compile(const std::string& mesh, const std::string& rules,
@@ -116,7 +120,7 @@ std::vector<double> SmallTraining::run(runtime::Executor& executor, int steps) c
   executor.initialize(7);
   std::vector<double> curve;
   for (int step = 1; step <= steps; ++step) {
-    const Values rows = random_rows(step, task_->config().batch, vocab_);
+    const Values rows = random_rows(step, task_->config().batch, model_->vocab());
     double weight = 0, loss = 0;
     for (double w : rows.at("weights")) weight += w;
     kernels::Feeds feeds;

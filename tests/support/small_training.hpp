@@ -12,7 +12,8 @@
 
 namespace tessera::test {
 
-/// A small Transformer with sizes that divide by nothing and dropout on, and its training.
+/// A small model, if not said otherwise a Transformer with sizes that divide by nothing and dropout
+/// on, and its training.
 class SmallTraining {
  public:
   static constexpr std::int64_t kBatch = 6, kLength = 5;
@@ -27,6 +28,9 @@ class SmallTraining {
   /// `task` says all but length and seed.
   SmallTraining(const models::TransformerConfig& config, const optim::OptimConfig& optim,
                 replicate::TaskConfig task);
+  /// Any model of the default inputs; it says how many tokens there are.
+  SmallTraining(std::unique_ptr<replicate::Model> model, const optim::OptimConfig& optim,
+                replicate::TaskConfig task);
   static models::TransformerConfig config(std::int64_t vocab);
 
   const replicate::Task& task() const { return *task_; }
@@ -40,8 +44,7 @@ class SmallTraining {
   std::vector<double> run(runtime::Executor& executor, int steps) const;
 
  private:
-  std::int64_t vocab_;
-  models::Transformer model_;
+  std::unique_ptr<replicate::Model> model_;
   std::unique_ptr<replicate::Task> task_;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/scratch.hpp"
+#include "support/apart.hpp"
 #include "support/catch.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/models/registry.hpp"
@@ -96,7 +97,7 @@ class DeckRun {
     const auto a = values(one, key), b = values(other, key);
     if (a.size() != b.size() || a.empty()) return INFINITY;
     double worst = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]));
+    for (std::size_t i = 0; i < a.size(); ++i) worst = worse(worst, std::abs(a[i] - b[i]));
     return worst;
   }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Loss, top-1, running statistics and one step of momentum SGD of a small residual net with
-bottlenecks against a program in JAX that shares nothing with Tessera but the checkpoint, and top-1
+"""Loss, top-1, running statistics and one step of momentum SGD of a ResNet-50 of few filters
+against a program in JAX that shares nothing with Tessera but the checkpoint, and top-1
 and top-5 over an uneven validation set. CPU, float64."""
 
 import json
@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-SAMPLES, HELD, HEIGHT, WIDTH, CHANNELS, CLASSES = 6, 11, 23, 18, 3, 8
-BLOCKS, FILTERS, LR, DECAY, SMOOTHING, STEPS = (1, 2), 3, 0.25, 0.01, 0.1, 2
+SAMPLES, HELD, HEIGHT, WIDTH, CHANNELS, CLASSES = 6, 11, 47, 42, 3, 8
+BLOCKS, FILTERS, LR, DECAY, SMOOTHING, STEPS = (3, 4, 6, 3), 3, 0.25, 0.01, 0.1, 2
 DECK = f"""
 [model]
 name = resnet
@@ -121,7 +121,7 @@ def check(place, mesh, ranks, pictures):
     found = variables(after, ("variables", "state"))
     assert found.keys() == w.keys()
     worst = max(float(jnp.abs(found[name] - value).max()) for name, value in wanted.items())
-    assert worst < 1e-11, f"{mesh}: variables differ by {worst}"
+    assert worst < 1e-9, f"{mesh}: variables differ by {worst}"
 
     images, labels = pictures["validation"]
     order = jnp.argsort(-Net(wanted, training=False)(images), -1)

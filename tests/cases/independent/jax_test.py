@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Loss and one SGD step of the Transformer, plain and with experts, against a program in JAX that shares nothing with
-Tessera but the checkpoint, which it reads with h5py. CPU, float64."""
+"""Loss and one SGD step of the Transformer, plain and with experts, and two steps of Adafactor, against a program in JAX
+that shares nothing with Tessera but the checkpoint, which it reads with h5py. CPU, float64."""
 
 import pathlib
 import tempfile
@@ -136,6 +136,49 @@ def loss(w, tokens, targets, choices=0):
     return gates - chosen.mean()
 
 
+FACTORED = 10  # of the weights those of two large dims: tables and feed-forward layers
+
+
+def adafactor(w, moments, g, step):
+    """One step for one weight (Shazeer and Stern, arXiv:1804.04235)."""
+    w, g = np.asarray(w), np.asarray(g)
+    decay = 1 - step ** -0.8
+
+    def mixed(name, sample):
+        moments[name] = decay * moments.get(name, 0) + (1 - decay) * sample
+        return moments[name]
+
+    order = sorted(range(g.ndim), key=lambda dim: -g.shape[dim])
+    square = g * g + 1e-30
+    if g.ndim > 1 and g.shape[order[1]] >= FACTORED:
+        row = mixed("row", square.mean(order[0], keepdims=True))
+        column = mixed("column", square.mean(order[1], keepdims=True))
+        variance = row * column / row.mean(order[1], keepdims=True)
+    else:
+        variance = mixed("variance", square)
+    update = g / np.sqrt(variance)
+    update = update / max(1, np.sqrt((update ** 2).mean()))
+    return w - LR * max(1e-3, np.sqrt((w ** 2).mean())) * update
+
+
+def check_adafactor(place, ranks, mesh, tokens, targets):
+    settings = [f"--mesh.shape={mesh}", "--optim.name=adafactor", f"--optim.factored_size={FACTORED}"]
+    first, _ = train(place, f"adafactor_first{mesh}", ranks, *settings, "--train.steps=0")
+    after, _ = train(place, f"adafactor{mesh}", ranks, *settings, "--train.steps=2")
+    w, found = variables(first), variables(after)
+    moments = {name: {} for name in w}
+    for step in (1, 2):
+        slopes = jax.grad(loss)(w, tokens, targets)
+        w = {name: jnp.asarray(adafactor(value, moments[name], slopes[name], step))
+             for name, value in w.items()}
+    # A bias of all keys has no gradient but round-off, which Adafactor would make large.
+    worst = max(float(jnp.abs(found[name] - value).max()) for name, value in w.items()
+                if not name.endswith("key_bias"))
+    assert sum("row" in slots for slots in moments.values()) == 2 + 2 * LAYERS
+    assert worst < 1e-9, f"{mesh}: weights differ by {worst} after two steps of Adafactor"
+    print(f"{mesh}: weights after two steps of Adafactor within {worst:.1e}")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="tessera_jax_") as folder:
         place = pathlib.Path(folder)
@@ -178,6 +221,8 @@ def main():
                 assert moved > 1e-9 or name.endswith("key_bias"), f"{name} has no gradient to check"
             assert worst < 1e-12, f"{mesh}: weights differ by {worst}"
             print(f"{mesh}, {choices} experts: loss {got:.12f}, weights after a step within {worst:.1e}")
+        for ranks, mesh in [(1, "batch:1,model:1"), (2, "batch:1,model:2"), (2, "batch:2,model:1")]:
+            check_adafactor(place, ranks, mesh, tokens, targets)
 
 
 if __name__ == "__main__":
