@@ -202,8 +202,8 @@ class Backward {
   RightFactor<T> key_rows_;                ///< k [keys, depth]
   RightFactor<T> query_rows_, dout_rows_;  ///< q and dout [queries, depth]
   T* delta_;                               ///< rowsum(dO O) [queries]
-  T* diagonals_ = nullptr;   ///< a head's bias by distance
-  T* ddiagonals_ = nullptr;  ///< and its gradient
+  T* diagonals_ = nullptr;                 ///< a head's bias by distance
+  T* ddiagonals_ = nullptr;                ///< and its gradient
 };
 
 }  // namespace
