@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SMALL = "input/bench/lm_small.ini"
 GPT2 = "input/bench/lm_gpt2.ini"
 QUICK = "input/quickstart.ini"
+RESNET = "input/bench/resnet50_224.ini"
 LAYOUT = "layout.rules=batch:batch, vocab:model, d_ff:model, heads:model"
 
 # ranks, deck, settings
@@ -30,12 +31,15 @@ CASES = [
     (1, QUICK, ["mesh.shape=batch:1"]),
     (1, GPT2, ["mesh.shape=batch:1,model:1"]),
     (1, SMALL, ["mesh.shape=batch:1,model:1", "train.dtype=bf16"]),
+    (1, RESNET, ["mesh.shape=batch:1", "data.batch=8"]),
     (2, SMALL, ["mesh.shape=batch:2,model:1"]),
     (2, SMALL, ["mesh.shape=batch:1,model:2"]),
     (2, QUICK, ["mesh.shape=batch:2"]),
     (2, GPT2, ["mesh.shape=batch:2,model:1"]),
     (2, GPT2, ["mesh.shape=batch:1,model:2"]),
     (2, SMALL, ["mesh.shape=batch:2,model:1", "optim.shard=batch", "train.micro_batches=2"]),
+    (2, RESNET, ["mesh.shape=batch:2", "data.batch=8"]),
+    (2, RESNET, ["mesh.shape=rows:2", "layout.rules=height:rows", "data.batch=8"]),
     (4, SMALL, ["mesh.shape=batch:4,model:1"]),
     (4, SMALL, ["mesh.shape=batch:2,model:2"]),
     (4, SMALL, ["mesh.shape=batch:1,model:4"]),

@@ -23,8 +23,9 @@ Units fit(const std::vector<Units>& rows) {
         if (scale[j] > 0) gram[i][j] += row[i] / scale[i] * (row[j] / scale[j]);
     }
   constexpr int kSweeps = 4000;
+  // Backwards: what too few samples leave open grows with the size rather than with the calls.
   for (int sweep = 0; sweep < kSweeps; ++sweep)
-    for (std::size_t i = 0; i < scale.size(); ++i) {
+    for (std::size_t i = scale.size(); i-- > 0;) {
       if (gram[i][i] == 0) continue;
       double rest = right[i];
       for (std::size_t j = 0; j < scale.size(); ++j)

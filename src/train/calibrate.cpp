@@ -22,7 +22,7 @@
 namespace tessera::train {
 namespace {
 
-constexpr double kAloneSeconds = 12, kTogetherSeconds = 14;
+constexpr double kAloneSeconds = 15, kTogetherSeconds = 17;
 
 /// Times of this rank's samples as the mean over all ranks, which have the same samples.
 void average(const comm::World& world, std::vector<plan::Measured>& samples) {

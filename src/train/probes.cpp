@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tessera/comm/simulated_collectives.hpp"
+#include "tessera/models/resnet.hpp"
 #include "tessera/models/transformer.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/fill.hpp"
@@ -62,12 +63,15 @@ class Stopwatch final : public runtime::Recorder {
 
 /// A training to be timed: sizes that no deck has, so that a prediction is one.
 struct Probe {
-  models::TransformerConfig model;
+  std::shared_ptr<replicate::Model> model;
   std::int64_t batch;
   std::int64_t length;
   const char* optimizer;
   DType dtype;
 };
+
+/// How far apart ids may lie: less than any probe has of words or classes.
+constexpr std::int64_t kIds = 293;
 
 models::TransformerConfig sizes(std::int64_t d_model, std::int64_t d_ff, std::int64_t heads,
                                 std::int64_t vocab) {
@@ -83,8 +87,16 @@ models::TransformerConfig sizes(std::int64_t d_model, std::int64_t d_ff, std::in
   return config;
 }
 
-std::vector<Probe> probes() {
-  std::vector<Probe> list{
+/// Transformers of all norms, positions and activations.
+void add_transformers(std::vector<Probe>& list) {
+  struct Sizes {
+    models::TransformerConfig model;
+    std::int64_t batch;
+    std::int64_t length;
+    const char* optimizer;
+    DType dtype;
+  };
+  const Sizes all[] = {
       {sizes(96, 320, 3, 300), 6, 96, "adam", DType::f32},
       {sizes(304, 1184, 4, 900), 4, 208, "adam", DType::f32},
       {sizes(624, 2400, 12, 9000), 2, 144, "adafactor", DType::f32},
@@ -95,13 +107,37 @@ std::vector<Probe> probes() {
       {sizes(608, 2304, 8, 6000), 2, 112, "adafactor", DType::bf16},
       {sizes(96, 352, 3, 400), 7, 80, "adam", DType::bf16},
   };
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    auto& model = list[i].model;
+  for (std::size_t i = 0; i < std::size(all); ++i) {
+    auto model = all[i].model;
     if (i % 2 == 1) model.norm = "rms";
     if (i % 3 == 1) model.positions = "rotary";
     if (i % 3 == 2) model.activation = "relu";
     if (i % 4 == 3) model.bias = false;
+    list.push_back({std::make_shared<models::Transformer>(model), all[i].batch, all[i].length,
+                    all[i].optimizer, all[i].dtype});
   }
+}
+
+/// Residual nets, of bottlenecks and of plain blocks.
+void add_residual_nets(std::vector<Probe>& list) {
+  models::ResNetConfig large;
+  large.blocks = {"1", "1", "1", "1"};
+  large.height = 152, large.width = 168;
+  large.filters = 48;
+  large.classes = 300;
+  models::ResNetConfig small = large;
+  small.depth = 18;
+  small.height = 72, small.width = 88;
+  small.filters = 40;
+  list.push_back({std::make_shared<models::ResNet>(large), 3, 1, "momentum", DType::f32});
+  for (const DType dtype : {DType::f32, DType::bf16})
+    list.push_back({std::make_shared<models::ResNet>(small), 5, 1, "momentum", dtype});
+}
+
+std::vector<Probe> probes() {
+  std::vector<Probe> list;
+  add_transformers(list);
+  add_residual_nets(list);
   return list;
 }
 
@@ -154,8 +190,7 @@ class Timed {
     const auto& spec = section.buffers[static_cast<std::size_t>(input.buffer)].spec;
     const auto size = static_cast<std::size_t>(spec.shape.size());
     std::vector<std::int32_t> ids(size);
-    // Ids far apart, below any probe's vocabulary.
-    for (std::size_t i = 0; i < size; ++i) ids[i] = static_cast<std::int32_t>(i * 7919 % 293);
+    for (std::size_t i = 0; i < size; ++i) ids[i] = static_cast<std::int32_t>(i * 7919 % kIds);
     const std::vector<float> ones(size, 1.0F);
     executor_.set_input(section.name, input.name, 0,
                         spec.dtype == DType::i32 ? static_cast<const void*>(ids.data())
@@ -199,7 +234,6 @@ std::vector<plan::Measured> measure_work(const device::Exec& exec, double second
   const auto list = probes();
   const double share = seconds / static_cast<double>(list.size() + 2);
   for (const auto& probe : list) {
-    models::Transformer model(probe.model);
     optim::OptimConfig optim;
     optim.name = probe.optimizer;
     optim.clip_norm = 1;
@@ -207,7 +241,7 @@ std::vector<plan::Measured> measure_work(const device::Exec& exec, double second
     config.batch = probe.batch;
     config.length = probe.length;
     config.dtype = probe.dtype;
-    replicate::Task task(model, optim, config);
+    replicate::Task task(*probe.model, optim, config);
     Timed timed(plan::compile(task.variables(), task.graphs(), {}), exec);
     start();
     timed.measure("micro", 0.8 * share, samples);

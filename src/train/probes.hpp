@@ -11,8 +11,9 @@
 namespace tessera::train {
 
 /// Times every local step of small made-up trainings (matrix products of many shapes, attention,
-/// norms, embeddings, updates, in f32 and bf16) as the Executor runs them on one rank. `start` is
-/// called before each of them, so that several ranks can begin together. Takes about `seconds`.
+/// convolutions, norms, embeddings, updates, in f32 and bf16) as the Executor runs them on one
+/// rank. `start` is called before each of them, so that several ranks can begin together. Takes
+/// about `seconds`.
 std::vector<plan::Measured> measure_work(const device::Exec& exec, double seconds,
                                          const std::function<void()>& start);
 
