@@ -66,6 +66,10 @@ void check(const Settings& settings) {
                  settings.train.resume == "auto",
              "train.init_from begins a new run, train.resume = ", settings.train.resume,
              " goes on with one: give one of them");
+  check_user(settings.train.init_map.empty() || !settings.train.init_from.empty(),
+             "train.init_map = ", join(settings.train.init_map, ","),
+             " says how the checkpoint of train.init_from calls weights, and train.init_from is "
+             "empty: give both or neither");
 }
 
 /// What a run is called that was not given a folder.

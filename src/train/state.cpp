@@ -262,8 +262,10 @@ Restored restore_state(Session& session, RunState& state, const data::DataIdenti
 std::string load_for_use(Session& session, const std::string& file) {
   const auto tensors = session.loaded_tensors(false);
   const std::string folder = session.settings.run_file("checkpoints");
-  const auto files =
+  auto files =
       file.empty() ? io::find_checkpoints(folder, *session.collectives) : std::vector{file};
+  const std::string& first = session.settings.train.init_from;
+  if (files.empty() && !first.empty()) files.push_back(first);
   check_user(!files.empty(), "there is no checkpoint in ", folder,
              ": train first, or name a file by train.init_from");
   for (const auto& candidate : files) {

@@ -25,10 +25,9 @@ bool is_checkpoint(const std::string& file) {
   return file.size() > 3 && file.substr(file.size() - 3) == ".h5";
 }
 
-/// The file whose weights eval and sample use; "": the run's newest.
+/// The file that eval, sample and translate are told to take weights from; "": they look for one.
 std::string weights_of(const Settings& settings, const std::string& file) {
   if (is_checkpoint(file)) return file;
-  if (!settings.train.init_from.empty()) return settings.train.init_from;
   const auto& resume = settings.train.resume;
   return resume == "auto" || resume == "never" ? "" : resume;
 }

@@ -58,6 +58,16 @@ TEST_CASE("What reads like a number and is none does not count as one") {
   }
 }
 
+TEST_CASE("Names of weights in another checkpoint need that checkpoint") {
+  const train::Models models = all_models();
+  const std::string message = verdict(models, "train.init_map", "block=layer_0");
+  for (const char* part : {"train.init_map = block=layer_0", "train.init_from is empty"})
+    CHECK(message.find(part) != std::string::npos);
+  const char* const text = "[train]\ninit_from = a.h5\ninit_map = block=layer_0\n";
+  const auto both = config::Deck::parse(text, "deck.ini");
+  CHECK_NOTHROW(train::read_settings(both, models));
+}
+
 TEST_CASE("A mesh has as many ranks as MPI can count") {
   CHECK(MeshShape::parse("batch:2147483647", 0).size() == 2147483647);
   for (const char* shape :

@@ -45,8 +45,8 @@ struct Restored {
 Restored restore_state(Session& session, RunState& state, const data::DataIdentity& data,
                        const std::string& folder);
 
-/// For eval and sample: weights and other state of `file`, or of the newest whole checkpoint of
-/// the run.
+/// For eval and sample: weights and other state of `file`; if it is "", of the newest whole
+/// checkpoint of the run, or of train.init_from if the run has none. Returns the file.
 std::string load_for_use(Session& session, const std::string& file);
 
 }  // namespace tessera::train

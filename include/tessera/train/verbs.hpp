@@ -19,8 +19,8 @@ config::Deck read_deck(const std::string& file, const std::string& text,
 /// The text of a deck file, or the deck in a checkpoint.
 std::string read_deck_text(const std::string& file);
 
-/// Loss over all validation samples, of the checkpoint `file` or, if it is "", of
-/// train.init_from, or the run's newest one.
+/// Loss over all validation samples, by the weights of the checkpoint `file`; of a deck by those of
+/// the file that train.resume names, else of the run's newest checkpoint, else of train.init_from.
 ExitCode run_eval(Backend& backend, Settings& settings, const std::string& file, bool json,
                   std::ostream& out);
 /// Prints sample.prompt and its continuation by the weights that run_eval would take.

@@ -154,5 +154,22 @@ def test_start_from_weights():
                    place.losses("second"), place.losses("first"))
 
 
+def test_weights_of_an_evaluation():
+    first = "first/checkpoints/step_00000012.h5"
+    with runs.Place() as place:
+        place.run("train", "--run.dir=first", ranks=1, expect=0)
+        place.run("train", "--run.dir=second", f"--train.init_from={first}", "--train.steps=3",
+                  ranks=1, expect=0)
+        own = "second/checkpoints/step_00000003.h5"
+        asked = [(own, ["--run.dir=second", f"--train.init_from={first}"]),  # the run's own first
+                 (first, ["--run.dir=third", f"--train.init_from={first}"]),
+                 (first, ["--run.dir=second", f"--train.resume={first}"])]
+        for file, settings in asked:
+            found = runs.json.loads(place.run("eval", "--json", *settings, ranks=1, expect=0).out)
+            wanted = runs.json.loads(place.run("eval", "--json", file=file, ranks=1, expect=0).out)
+            runs.check(found.pop("checkpoint").endswith(wanted.pop("checkpoint")), file, found)
+            runs.check(found == wanted, settings, found, wanted)
+
+
 if __name__ == "__main__":
     runs.main(dict(globals()))
