@@ -45,12 +45,8 @@ MujocoTask task_of(const File& file) {
 
 TEST_CASE("A task in MuJoCo goes as its equations say, and goes on from a checkpoint") {
   const File file(kPendulum);
-  const auto task = task_of(file);
-  if (!has_mujoco()) {
-    CHECK_THROWS_WITH(make_mujoco(task), Catch::Contains("built without MuJoCo"));
-    return;
-  }
-  const auto make = make_mujoco(task);
+  REQUIRE(has_mujoco());
+  const auto make = make_mujoco(task_of(file));
   const auto environment = make(), other = make();
   const auto& spec = environment->spec();
   REQUIRE(spec.observation == 3);
@@ -85,7 +81,6 @@ TEST_CASE("A task in MuJoCo goes as its equations say, and goes on from a checkp
 }
 
 TEST_CASE("What is wrong with a task in MuJoCo is said with the key") {
-  if (!has_mujoco()) return;
   const File file(kPendulum);
   auto task = task_of(file);
   task.reward = "ups";

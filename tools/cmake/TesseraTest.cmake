@@ -6,6 +6,8 @@
 #   Any command, mostly a Python program that runs the executable (label case); RANKS is the number of
 #   ranks that it starts at once. It finds in its environment TESSERA (the executable),
 #   TESSERA_SOURCE_DIR, TESSERA_BUILD_DIR and MPIEXEC. Exit code 77 means skipped.
+# tessera_skip_test(NAME "why")
+#   In place of a test that this build has not, so that ctest lists it as skipped.
 # LONG: not run unless asked for (tools/test --long).
 # A build with sanitizers registers only the tests without MPI, under names that start with sanitize.
 if(NOT TESSERA_ENABLE_TESTS)
@@ -80,6 +82,14 @@ function(tessera_add_test)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} PROCESSORS ${ranks}
                                             LABELS "mpi;${arg_LABELS}")
   endforeach()
+endfunction()
+
+function(tessera_skip_test name why)
+  if(TESSERA_SANITIZE)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "SKIPPED: ${why}")
+  set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED" LABELS unit)
 endfunction()
 
 function(tessera_add_case)
