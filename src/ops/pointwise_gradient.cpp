@@ -113,12 +113,12 @@ bool Differentiator::binary_step(const PointwiseCode::Instruction& instruction, 
                                                               : a.apply(PointOp::less, b);
       Value of_a = g, of_b = g.constant(0);
       // Equal operands share the gradient; at a constant bound x has all of it.
-      if (!code_.is_constant(a.reg(), constant) && !code_.is_constant(b.reg(), constant)) {
+      if (!code_.is_constant(b.reg(), constant)) {
         const Value first = instruction.op == PointOp::minimum ? a.apply(PointOp::less, b)
                                                                : b.apply(PointOp::less, a);
-        const Value half = 0.5 * g;
-        of_a = select(first, g, half);
-        of_b = select(first, g.constant(0), half);
+        const Value of_equal = code_.is_constant(a.reg(), constant) ? g : 0.5 * g;
+        of_a = select(first, g, of_equal);
+        of_b = select(first, g.constant(0), of_equal);
       }
       accumulate(instruction.a, select(second, g.constant(0), of_a));
       accumulate(instruction.b, select(second, g, of_b));

@@ -62,11 +62,11 @@ void check(const Settings& settings) {
   for (const std::string& key : settings.train.override_keys)
     check_user(settings.schema.find(key) != nullptr, "train.override: there is no key '", key, "'",
                did_you_mean(key, settings.schema.names()));
-  check_user(settings.train.init_from.empty() || settings.train.resume == "never" ||
-                 settings.train.resume == "auto",
+  const bool resumes_file = settings.train.resume != "never" && settings.train.resume != "auto";
+  check_user(settings.train.init_from.empty() || !resumes_file,
              "train.init_from begins a new run, train.resume = ", settings.train.resume,
              " goes on with one: give one of them");
-  check_user(settings.train.init_map.empty() || !settings.train.init_from.empty(),
+  check_user(settings.train.init_map.empty() || !settings.train.init_from.empty() || resumes_file,
              "train.init_map = ", join(settings.train.init_map, ","),
              " says how the checkpoint of train.init_from calls weights, and train.init_from is "
              "empty: give both or neither");

@@ -133,6 +133,33 @@ TEST_CASE("equal elements share the gradient of their maximum or minimum") {
   }
 }
 
+TEST_CASE("at a constant bound all of the gradient passes, whichever operand it is") {
+  VariableSet variables;
+  Graph graph("op", variables);
+  const Tensor x = graph.input("x", {Shape{{"n", 3}}, DType::f64});
+  const auto slope = [&](ops::PointOp op, bool first) {
+    const Tensor y =
+        ops::pointwise1({x},
+                        [&](std::span<const ops::Value> in) {
+                          const ops::Value bound = in[0].constant(2);
+                          return first ? bound.apply(op, in[0]) : in[0].apply(op, bound);
+                        },
+                        {.shape = x.shape(), .dtypes = {DType::f64}, .name = "bounded"});
+    return gradients(ops::reduce_sum(y, Shape{}), {x})[0];
+  };
+  for (const bool first : {true, false}) {
+    const std::string name = first ? "first" : "second";
+    graph.fetch("maximum " + name, slope(ops::PointOp::maximum, first));
+    graph.fetch("minimum " + name, slope(ops::PointOp::minimum, first));
+  }
+  SimulatedRun run(variables, {&graph}, {});
+  run.run("op", {{"x", {1, 2, 3}}});
+  for (const char* name : {"first", "second"}) {
+    CHECK(run.fetch("op", std::string("maximum ") + name) == std::vector<double>{0, 1, 1});
+    CHECK(run.fetch("op", std::string("minimum ") + name) == std::vector<double>{1, 1, 0});
+  }
+}
+
 TEST_CASE("where, add_n, broadcast, casts and constants") {
   OpCase c;
   c.name = "where";

@@ -63,9 +63,11 @@ TEST_CASE("Names of weights in another checkpoint need that checkpoint") {
   const std::string message = verdict(models, "train.init_map", "block=layer_0");
   for (const char* part : {"train.init_map = block=layer_0", "train.init_from is empty"})
     CHECK(message.find(part) != std::string::npos);
-  const char* const text = "[train]\ninit_from = a.h5\ninit_map = block=layer_0\n";
-  const auto both = config::Deck::parse(text, "deck.ini");
-  CHECK_NOTHROW(train::read_settings(both, models));
+  // A run that goes on from a file takes its names from there.
+  for (const char* other : {"init_from", "resume"}) {
+    const std::string text = concat("[train]\n", other, " = a.h5\ninit_map = block=layer_0\n");
+    CHECK_NOTHROW(train::read_settings(config::Deck::parse(text, "deck.ini"), models));
+  }
 }
 
 TEST_CASE("A mesh has as many ranks as MPI can count") {
