@@ -7,6 +7,7 @@
 #include "tessera/nn/layers.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "train/deck_run.hpp"
+#include "train/numbers_model.hpp"
 
 using namespace tessera;
 
@@ -16,13 +17,8 @@ constexpr std::array<float, 4> kNumbers{0.5F, -1, 2, 0.25F};
 constexpr double kMean = 0.4375;
 
 /// Moves a scalar `center` to the mean of the data: convex, and its answer is known.
-class Center final : public replicate::Model {
+class Center final : public test::NumbersModel {
  public:
-  void describe(config::Schema&) override {}
-  std::vector<replicate::InputSpec> inputs(std::int64_t rows, std::int64_t) const override {
-    const Shape batch{{"batch", rows}};
-    return {{"x", {batch, DType::f32}}, {"weights", {batch, DType::f32}}};
-  }
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {
     Variable variable;
     variable.name = "center";

@@ -11,6 +11,7 @@
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/train/messages.hpp"
 #include "train/deck_run.hpp"
+#include "train/numbers_model.hpp"
 
 using namespace tessera;
 
@@ -125,13 +126,8 @@ class Late final : public comm::Mailbox {
 
 /// Its loss is its weight, which each update thus moves by -1, whatever the data: what it has come
 /// to counts the updates.
-class Counter final : public replicate::Model {
+class Counter final : public test::NumbersModel {
  public:
-  void describe(config::Schema&) override {}
-  std::vector<replicate::InputSpec> inputs(std::int64_t rows, std::int64_t) const override {
-    const Shape batch{{"batch", rows}};
-    return {{"x", {batch, DType::f32}}, {"weights", {batch, DType::f32}}};
-  }
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {
     Variable variable;
     variable.name = "moved";
