@@ -49,6 +49,9 @@ void cut(Backend& backend, const Settings& settings, const AsyncHooks& hooks, Pa
     parts.groups = cut_into_groups(settings, backend.ranks());
     parts.servers = compile_servers(settings, parts.groups);
     parts.workers = compile_workers(settings, parts.groups);
+    check_node_memory(backend, [&](std::int64_t rank) -> const Compiled& {
+      return parts.groups.worker_of(rank) < 0 ? parts.servers : parts.workers;
+    });
   });
   comm::check_same(backend.world(), hash_text(settings.schema.resolved()), "the deck",
                    "give all ranks the same command line, and environment");

@@ -18,7 +18,10 @@ class MpiBackend final : public Backend {
 
   const comm::World& world() const override { return part_ ? *part_ : environment_.world(); }
   std::int64_t ranks() const override { return world().size(); }
-  int ranks_on_node() const override { return environment_.ranks_on_node(); }
+  NodeRanks node_ranks() const override {
+    // The environment sorts ranks by node.
+    return {environment_.rank() - environment_.local_rank(), environment_.ranks_on_node()};
+  }
   std::string library() const override { return environment_.library(); }
 
   std::unique_ptr<comm::Collectives> make_collectives(const MeshShape& mesh,
@@ -72,7 +75,7 @@ class SimulatedBackend final : public Backend {
 
   const comm::World& world() const override { return world_; }
   std::int64_t ranks() const override { return ranks_; }
-  int ranks_on_node() const override { return static_cast<int>(ranks_); }
+  NodeRanks node_ranks() const override { return {0, ranks_}; }
   std::string library() const override { return "simulated"; }
   std::unique_ptr<comm::Collectives> make_collectives(const MeshShape& mesh,
                                                       const NumericsConfig& /*config*/,

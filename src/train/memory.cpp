@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 #include "tessera/base/error.hpp"
@@ -86,15 +87,16 @@ double available_memory(const std::string& root) {
   return std::min(node, group);
 }
 
-void check_memory(double bytes_per_rank, int ranks_on_node, double available,
-                  const std::string& host) {
-  const double needed = bytes_per_rank * ranks_on_node;
-  check_user(
-      available < 0 || needed <= available, "not enough memory on ", host, ": ", ranks_on_node,
-      " rank(s) need ", format_bytes(bytes_per_rank), " each, ", format_bytes(needed),
-      " together, and ", format_bytes(available),
+void check_memory(std::span<const double> bytes, double available, const std::string& host) {
+  const double needed = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+  if (available < 0 || needed <= available) return;
+  const auto [least, most] = std::ranges::minmax(bytes);
+  throw UserError(concat(
+      "not enough memory on ", host, ": ", bytes.size(), " rank(s) need ",
+      least == most ? "" : format_bytes(least) + " to ", format_bytes(most), " each, ",
+      format_bytes(needed), " together, and ", format_bytes(available),
       " are available. Take more nodes, a layout that splits more dims, more "
-      "train.micro_batches, optim.shard or layout.store (`tessera plan` shows what that saves)");
+      "train.micro_batches, optim.shard or layout.store (`tessera plan` shows what that saves)"));
 }
 
 }  // namespace tessera::train

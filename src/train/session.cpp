@@ -77,13 +77,17 @@ std::uint64_t sizes_of(const data::Corpus& corpus) {
   return hash;
 }
 
-void check_node_memory(const Session& session) {
-  if (!device::Exec::is_host()) return;  // the arenas lie in the accelerators' memory
-  const auto bytes = static_cast<double>(session.compiled.program.arena_bytes);
-  check_memory(bytes, session.backend.ranks_on_node(), available_memory(), base::host_name());
-}
-
 }  // namespace
+
+void check_node_memory(const Backend& backend,
+                       const std::function<const Compiled&(std::int64_t)>& compiled_for) {
+  if (!device::Exec::is_host()) return;  // the arenas lie in the accelerators' memory
+  const auto here = backend.node_ranks();
+  std::vector<double> bytes;
+  for (std::int64_t rank = here.first; rank < here.first + here.count; ++rank)
+    bytes.push_back(static_cast<double>(compiled_for(rank).program.arena_bytes));
+  check_memory(bytes, available_memory(), base::host_name());
+}
 
 void Session::say(const std::string& line) const {
   if (backend.is_root()) out << line << std::endl;
@@ -163,7 +167,11 @@ std::vector<io::LoadedTensor> Session::loaded_tensors(bool with_slots) const {
 }
 
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out) {
-  return open_session(backend, settings, out, [&] { return compile(settings, backend.ranks()); });
+  return open_session(backend, settings, out, [&] {
+    Compiled compiled = compile(settings, backend.ranks());
+    check_node_memory(backend, [&](std::int64_t) -> const Compiled& { return compiled; });
+    return compiled;
+  });
 }
 
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out,
@@ -175,7 +183,6 @@ std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std:
   comm::agree_on(world, [&] {
     session->compiled = compile();
     if (!settings.model->acts()) session->corpus = open_data(settings, session->compiled);
-    check_node_memory(*session);
   });
   comm::check_same(world, hash_text(settings.schema.resolved()), "the deck",
                    "give all ranks the same command line, and environment");

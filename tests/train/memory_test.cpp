@@ -53,15 +53,22 @@ TEST_CASE("Groups of the first version are read too") {
 }
 
 TEST_CASE("A run that does not fit is refused with both numbers") {
-  CHECK_NOTHROW(check_memory(1 << 20, 4, 4 << 20, "node1"));
-  CHECK_NOTHROW(check_memory(1e15, 4, -1, "node1"));
-  try {
-    check_memory(3 << 20, 2, 4 << 20, "node1");
-    FAIL("no error");
-  } catch (const UserError& error) {
-    const std::string message = error.what();
-    CHECK(message.find("node1") != std::string::npos);
-    CHECK(message.find("6.00 MiB together") != std::string::npos);
-    CHECK(message.find("4.00 MiB are available") != std::string::npos);
-  }
+  const double mebibyte = 1 << 20;
+  const auto refusal = [&](const std::vector<double>& needed, double available) {
+    try {
+      check_memory(needed, available, "node1");
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal(std::vector<double>(4, mebibyte), 4 * mebibyte) == "");
+  CHECK(refusal(std::vector<double>(4, 1e15), -1) == "");
+  const std::string even = refusal({3 * mebibyte, 3 * mebibyte}, 4 * mebibyte);
+  CHECK(even.find("node1: 2 rank(s) need 3.00 MiB each, 6.00 MiB together") != std::string::npos);
+  CHECK(even.find("4.00 MiB are available") != std::string::npos);
+  // A server needs less than those who compute: neither's need stands for the other's.
+  CHECK(refusal({mebibyte, 3 * mebibyte}, 4 * mebibyte) == "");
+  const std::string mixed = refusal({mebibyte, 3 * mebibyte, 3 * mebibyte}, 6 * mebibyte);
+  CHECK(mixed.find("3 rank(s) need 1.00 MiB to 3.00 MiB each, 7.00 MiB") != std::string::npos);
 }

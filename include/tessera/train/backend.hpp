@@ -22,8 +22,13 @@ class Backend {
 
   virtual const comm::World& world() const = 0;
   virtual std::int64_t ranks() const = 0;
-  /// Ranks that share this process's node.
-  virtual int ranks_on_node() const = 0;
+  /// Ranks [first, first + count) of the job share this process's node.
+  struct NodeRanks {
+    std::int64_t first = 0;
+    std::int64_t count = 1;
+  };
+  virtual NodeRanks node_ranks() const = 0;
+  int ranks_on_node() const { return static_cast<int>(node_ranks().count); }
   /// "MPICH 4.0.2", "simulated".
   virtual std::string library() const = 0;
   /// Collectives over a mesh of all ranks; `exec` is where kernels run.

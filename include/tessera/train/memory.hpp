@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace tessera::train {
@@ -10,9 +11,8 @@ namespace tessera::train {
 /// a negative number if the system does not say. `root` is where /proc and /sys lie (tests).
 double available_memory(const std::string& root = "");
 
-/// UserError that says what is needed and what is there, and how to need less, if `ranks_on_node`
-/// ranks of `bytes_per_rank` each do not fit into `available` (negative: unknown, no check).
-void check_memory(double bytes_per_rank, int ranks_on_node, double available,
-                  const std::string& host);
+/// UserError that says what is needed and what is there, and how to need less, if a node's ranks,
+/// which need `bytes` each, do not fit into `available` (negative: unknown, no check).
+void check_memory(std::span<const double> bytes, double available, const std::string& host);
 
 }  // namespace tessera::train

@@ -61,10 +61,14 @@ struct Session {
 /// Compiles, opens the data, compares Program and deck over all ranks, checks the node's memory and
 /// makes the executor. The variables have no values yet. UserErrors are thrown by all ranks alike.
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out);
-/// The same with a Program that `compile` makes.
+/// The same with a Program that `compile` makes, whose memory is not checked.
 std::unique_ptr<Session> open_session(Backend& backend, Settings& settings, std::ostream& out,
                                       const std::function<Compiled()>& compile,
                                       std::uint64_t stream = 0);
+
+/// UserError if what the ranks of this process's node need, each by its Program, does not fit.
+void check_node_memory(const Backend& backend,
+                       const std::function<const Compiled&(std::int64_t rank)>& compiled_for);
 
 /// Names of the metrics that a section of a Program gives besides the loss.
 std::vector<std::string> metric_names(const program::Program& program, const std::string& section);
