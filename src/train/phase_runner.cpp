@@ -23,11 +23,13 @@ std::vector<std::string> states_to_keep(const Session& session, const replicate:
 
 }  // namespace
 
-PhaseRunner::PhaseRunner(Session& session, const replicate::PhaseUpdate& update)
+PhaseRunner::PhaseRunner(Session& session, const replicate::PhaseUpdate& update,
+                         std::int64_t skipped)
     : session_(session),
       update_(update),
       states_(*session.executor, states_to_keep(session, update.phase)),
-      names_{"loss"} {
+      names_{"loss"},
+      skipped_(skipped) {
   if (!session.compiled.program.has_section(micro())) return;  // others compute
   for (const auto& metric : session.metrics(micro())) names_.push_back(metric);
   for (const auto& result : session.results(micro()))
@@ -45,7 +47,7 @@ kernels::Feeds PhaseRunner::feeds(std::int64_t micro) const {
   // Draws differ between the runs of a step.
   feeds.step = update_index_;
   feeds.micro = micro;
-  feeds.values["step"] = static_cast<double>(update_index_);
+  feeds.values["step"] = static_cast<double>(update_index_ - skipped_);
   return feeds;
 }
 
@@ -106,7 +108,10 @@ void PhaseRunner::update(std::int64_t run) {
   fed.values["lr"] = lr;
   executor.run(section, fed);
   const bool is_finite = executor.fetch(section, "finite", 0).at(0) == 1;
-  if (!is_finite) states_.put_back();
+  if (!is_finite) {
+    states_.put_back();
+    skipped_ += 1;
+  }
   finite_ = finite_ && is_finite;
   grad_norm_ = executor.fetch(section, "grad_norm", 0).at(0);
   fingerprint_ = hash_combine(fingerprint_, std::bit_cast<std::uint64_t>(lr));

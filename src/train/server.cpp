@@ -46,7 +46,7 @@ Server::Server(Session& session, const Compiled& workers, const Groups& groups,
       state_(start.state),
       watch_(watch),
       now_(std::move(now)),
-      store_(session, workers, groups, mailbox),
+      store_(session, workers, groups, mailbox, start.state),
       log_(session, start.folder.get(), start.state.step + 1,
            workers.report().flops_per_step_all_ranks * static_cast<double>(groups.shares())),
       observers_(session.settings.run.hang_timeout, session.settings.run.trace,
@@ -368,6 +368,7 @@ void Server::apply(const Command& command) {
 void Server::save(const RunState& state) {
   RunState saved = state;
   if (groups_.share) saved.applied.clear();  // as in a synchronous run
+  saved.skipped = store_.skipped();
   const Observers::Phase phase(observers_, "checkpoint");
   const double begin = now_();
   const std::string file =

@@ -6,15 +6,15 @@
 namespace tessera::train {
 
 ServerStore::ServerStore(Session& session, const Compiled& workers, const Groups& groups,
-                         comm::Mailbox& mailbox)
+                         comm::Mailbox& mailbox, const RunState& state)
     : session_(session),
       groups_(groups),
       mailbox_(mailbox),
       stages_(*session.compiled.task),
       pulls_(session.compiled.program, workers.program),
       gradients_(workers.program, session.compiled.program),
-      changes_(workers.program, session.compiled.program) {
-  for (const auto& update : session.compiled.task->phases()) runners_.emplace_back(session, update);
+      changes_(workers.program, session.compiled.program),
+      runners_(make_runners(session, state)) {
   for (const auto& traffic : stages_.traffic) {
     pulls_.add(traffic.pulled);
     gradients_.add(traffic.gradients);

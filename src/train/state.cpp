@@ -59,6 +59,7 @@ void read_state(const io::Checkpoint& checkpoint, RunState& state) {
   state.targets = meta.integer_or("tokens", 0);
   state.best_validation = meta.real_or("best_validation", std::numeric_limits<double>::infinity());
   state.evaluation_due = meta.integer_or("evaluation_due", 0) != 0;
+  state.skipped = meta.contains("skipped") ? meta.integers("skipped") : std::vector<std::int64_t>();
   state.position.epoch = data.integer("epoch");
   state.position.index = data.integer("index");
   state.position.step = data.integer("step");
@@ -197,6 +198,22 @@ void find_experience(Session& session, const io::Checkpoint& checkpoint, RunStat
 
 }  // namespace
 
+std::vector<PhaseRunner> make_runners(Session& session, const RunState& state) {
+  const auto& phases = session.compiled.task->phases();
+  // A checkpoint of a step with other phases says nothing of these.
+  const bool is_known = state.skipped.size() == phases.size();
+  std::vector<PhaseRunner> runners;
+  for (std::size_t p = 0; p < phases.size(); ++p)
+    runners.emplace_back(session, phases[p], is_known ? state.skipped[p] : 0);
+  return runners;
+}
+
+std::vector<std::int64_t> skipped_by(const std::vector<PhaseRunner>& runners) {
+  std::vector<std::int64_t> skipped;
+  for (const auto& runner : runners) skipped.push_back(runner.skipped());
+  return skipped;
+}
+
 std::string save_state(const Session& session, const RunState& state,
                        const data::DataIdentity& data, const std::string& folder) {
   require_finite_variables(session);
@@ -210,6 +227,8 @@ std::string save_state(const Session& session, const RunState& state,
   meta.set("tokens", state.targets);
   if (std::isfinite(state.best_validation)) meta.set("best_validation", state.best_validation);
   meta.set("evaluation_due", std::int64_t{state.evaluation_due});
+  if (std::ranges::any_of(state.skipped, [](auto count) { return count > 0; }))
+    meta.set("skipped", state.skipped);
   provenance_of(session).add_to(meta);
   auto& position = content.attributes["/data"];
   position.set("epoch", state.position.epoch);

@@ -43,12 +43,12 @@ Trainer::Trainer(Session& session, RunState& state, const data::DataIdentity& da
       watch_(watch),
       checkpoints_(session.settings.run_file("checkpoints")),
       feeder_(*session.feeder),
+      phases_(make_runners(session, state)),
       log_(session, folder, state.step + 1, session.compiled.report().flops_per_step_all_ranks),
       observers_(session.settings.run.hang_timeout, session.settings.run.trace,
                  *session.collectives),
       first_step_(state.step),
       last_save_(watch.clock().elapsed()) {
-  for (const auto& update : session.compiled.task->phases()) phases_.emplace_back(session, update);
   state_.applied.clear();  // counts of an asynchronous run, which end where this one goes on
   feeder_.seek(state.position);
   comm::agree_on(session.backend.world(), [&] { throw_unless_ok(feeder_.status()); });
@@ -168,6 +168,7 @@ Stop Trainer::step() {
   check_finite(sums);
   state_.step += 1;
   state_.targets += step_targets_;
+  state_.skipped = skipped_by(phases_);
   state_.position = feeder_.position();
   state_.evaluation_due = is_evaluation_step();
   const double seconds = watch_.clock().elapsed() - begin;

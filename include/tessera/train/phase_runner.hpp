@@ -16,7 +16,8 @@ namespace tessera::train {
 /// over ranks.
 class PhaseRunner {
  public:
-  PhaseRunner(Session& session, const replicate::PhaseUpdate& update);
+  /// `skipped`: updates of this phase that the run has skipped before.
+  PhaseRunner(Session& session, const replicate::PhaseUpdate& update, std::int64_t skipped = 0);
 
   const replicate::Phase& phase() const { return update_.phase; }
   /// Name of the section of the first micro-batch.
@@ -36,6 +37,9 @@ class PhaseRunner {
 
   /// False if the gradients of one of the step's runs were not finite; equal on all ranks.
   bool finite() const { return finite_; }
+  /// Updates of this phase that were skipped since the run's first step, as it left weights and
+  /// slots alone. Rules that count updates (Adam's bias correction) count without them.
+  std::int64_t skipped() const { return skipped_; }
   /// Norm of the last run's gradient; equal on all ranks.
   double grad_norm() const { return grad_norm_; }
   /// A number that all ranks must have alike: what they were fed, and the results.
@@ -59,6 +63,7 @@ class PhaseRunner {
   std::vector<std::string> names_;
   std::int64_t step_ = 0;          // of the run
   std::int64_t update_index_ = 0;  // of this phase since the start, from 1
+  std::int64_t skipped_ = 0;
   bool finite_ = true;
   double grad_norm_ = 0;
   std::uint64_t fingerprint_ = 0;

@@ -11,6 +11,7 @@
 #include "tessera/train/phase_runner.hpp"
 #include "tessera/train/session.hpp"
 #include "tessera/train/stages.hpp"
+#include "tessera/train/state.hpp"
 #include "tessera/train/transfer.hpp"
 
 namespace tessera::train {
@@ -21,7 +22,7 @@ class ServerStore {
  public:
   /// `session` is the servers', with the Program of compile_servers; `workers` theirs.
   ServerStore(Session& session, const Compiled& workers, const Groups& groups,
-              comm::Mailbox& mailbox);
+              comm::Mailbox& mailbox, const RunState& state);
 
   const Stages& stages() const { return stages_; }
   /// Takes a message kGradients for a rank of this process.
@@ -45,6 +46,8 @@ class ServerStore {
   };
   /// One update, collective over the servers. States change by the mean of the workers' changes.
   Result apply(const Update& update);
+  /// See RunState.
+  std::vector<std::int64_t> skipped() const { return skipped_by(runners_); }
   /// What ends a step besides (section `finish`).
   void finish_step(std::int64_t step);
 

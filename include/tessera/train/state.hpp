@@ -8,6 +8,7 @@
 
 #include "tessera/data/corpus.hpp"
 #include "tessera/data/loader.hpp"
+#include "tessera/train/phase_runner.hpp"
 #include "tessera/train/session.hpp"
 
 namespace tessera::train {
@@ -20,11 +21,17 @@ struct RunState {
   double best_validation = std::numeric_limits<double>::infinity();
   /// The evaluation that belongs to this step was interrupted: a resumed run begins with it.
   bool evaluation_due = false;
+  std::vector<std::int64_t> skipped;  ///< by phase: PhaseRunner::skipped; empty: none
   /// Asynchronous training: batches of group w since `first_batch` are w, w + groups, …
   data::Position first_batch;
   std::int64_t first_step = 0;        ///< `step` then
   std::vector<std::int64_t> applied;  ///< by group: pushes since then; empty: in sync
 };
+
+/// A runner for each phase of the session's step, which go on where `state` stands.
+std::vector<PhaseRunner> make_runners(Session& session, const RunState& state);
+/// What `runners` have skipped, for RunState.
+std::vector<std::int64_t> skipped_by(const std::vector<PhaseRunner>& runners);
 
 /// Saves all variables and the state; returns the file. Refuses, with an Error that names the
 /// first such variable, to save weights that are not finite.
