@@ -8,6 +8,10 @@
 
 namespace tessera {
 
+bool lists(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::string trim(std::string_view text) {
   const char* blanks = " \t\r\n";
   const auto first = text.find_first_not_of(blanks);

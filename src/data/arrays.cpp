@@ -149,9 +149,9 @@ void cut(const Rows& whole, double fraction, std::vector<Rows>& train,
   validation.back().weight = 1;
 }
 
-class Opener {
+class ArraysOpener {
  public:
-  Opener(const DataConfig& config, const Wanted& wanted, const ColumnOpener& open_column)
+  ArraysOpener(const DataConfig& config, const Wanted& wanted, const ColumnOpener& open_column)
       : config_(config), wanted_(wanted), open_column_(open_column) {}
 
   void open() {
@@ -220,7 +220,7 @@ Corpus open_arrays(const DataConfig& config, const Wanted& wanted) {
 
 Corpus open_columns(const DataConfig& config, const Wanted& wanted,
                     const ColumnOpener& open_column) {
-  Opener opener(config, wanted, open_column);
+  ArraysOpener opener(config, wanted, open_column);
   opener.open();
   Corpus corpus;
   corpus.train = std::make_shared<ArraySamples>(wanted.inputs, opener.train,

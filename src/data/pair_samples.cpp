@@ -16,7 +16,7 @@ namespace {
 /// Rows that are open while pairs are packed: more fill rows better and take longer.
 constexpr std::size_t kOpenRows = 64;
 
-enum FieldIndex : std::size_t {
+enum PairField : std::size_t {
   kSource,
   kSourceSegments,
   kSourcePositions,

@@ -44,9 +44,9 @@ void cut(const PairStream& stream, double fraction, PairStreams& streams) {
 }
 
 /// Pairs files opened one after the other; all must have one vocabulary.
-class Opener {
+class PairsOpener {
  public:
-  Opener(const DataConfig& config, std::int64_t model_vocab)
+  PairsOpener(const DataConfig& config, std::int64_t model_vocab)
       : config_(config), model_vocab_(model_vocab) {}
 
   PairStreams open() {
@@ -208,7 +208,7 @@ Corpus corpus_of(const PairStreams& streams, const DataConfig& config, const Wan
 
 Corpus open_pairs(const DataConfig& config, const Wanted& wanted) {
   if (config.path.empty()) return corpus_of(generate(config, wanted.vocab), config, wanted);
-  return corpus_of(Opener(config, wanted.vocab).open(), config, wanted);
+  return corpus_of(PairsOpener(config, wanted.vocab).open(), config, wanted);
 }
 
 Corpus open_random_pairs(const DataConfig& config, const Wanted& wanted) {

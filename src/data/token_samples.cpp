@@ -9,7 +9,9 @@
 namespace tessera::data {
 namespace {
 
-enum FieldIndex : std::size_t { kTokens, kTargets, kWeights };
+// Indices of the fields; the first is the tokens'.
+constexpr std::size_t kTargetsField = 1;
+constexpr std::size_t kWeightsField = 2;
 
 std::int64_t samples_of(const Stream& stream, std::int64_t length) {
   return (stream.tokens->size() - 1 + length - 1) / length;
@@ -77,8 +79,8 @@ void TokenSamples::read(std::int64_t epoch, std::int64_t index, std::span<const 
   Interval wanted{length_ + 1, 0};
   for (const Part& part : parts) {
     const std::int64_t end = std::min(part.box->end, sample.targets);
-    if (part.field == kWeights || end <= part.box->begin) continue;
-    const std::int64_t shift = part.field == kTargets ? 1 : 0;
+    if (part.field == kWeightsField || end <= part.box->begin) continue;
+    const std::int64_t shift = part.field == kTargetsField ? 1 : 0;
     wanted.begin = std::min(wanted.begin, part.box->begin + shift);
     wanted.end = std::max(wanted.end, end + shift);
   }
@@ -88,10 +90,10 @@ void TokenSamples::read(std::int64_t epoch, std::int64_t index, std::span<const 
                                                                    wanted.size(), ids.data());
   for (const Part& part : parts) {
     const Interval known = intersect(*part.box, {0, sample.targets});
-    if (part.field == kWeights) {
+    if (part.field == kWeightsField) {
       std::fill_n(static_cast<float*>(part.out), known.size(), 1.0F);
     } else if (known.size() > 0) {
-      const std::int64_t shift = part.field == kTargets ? 1 : 0;
+      const std::int64_t shift = part.field == kTargetsField ? 1 : 0;
       std::copy_n(ids.begin() + (known.begin + shift - wanted.begin), known.size(),
                   static_cast<std::int32_t*>(part.out));
     }

@@ -11,13 +11,6 @@
 namespace tessera::kernels {
 namespace {
 
-/// The product of `count` extents of a tile from dim `from` on.
-std::int64_t merged(const Tile& tile, int from, int count) {
-  std::int64_t n = 1;
-  for (int d = from; d < from + count; ++d) n *= tile.extent[d];
-  return n;
-}
-
 /// What the call's three tiles are: x, filter and y in whatever role.
 ConvPlan make_plan(const Call& call, const Tile& x, const Tile& filter, const Tile& y) {
   const auto count = [&](const char* name) {
@@ -34,10 +27,10 @@ ConvPlan make_plan(const Call& call, const Tile& x, const Tile& filter, const Ti
                     x.rank == batch + space + groups + in && y.rank == batch + space + groups + out,
                 "conv: operands of ranks ", x.rank, ", ", filter.rank, " and ", y.rank);
   ConvPlan plan{};
-  plan.batch = merged(y, 0, batch);
-  plan.groups = merged(filter, space, groups);
-  plan.in = merged(filter, space + groups, in);
-  plan.out = merged(filter, space + groups + in, out);
+  plan.batch = merged_extent(y, 0, batch);
+  plan.groups = merged_extent(filter, space, groups);
+  plan.in = merged_extent(filter, space + groups, in);
+  plan.out = merged_extent(filter, space + groups + in, out);
   for (int d = 0; d < kSpace; ++d) {
     plan.x[d] = plan.y[d] = plan.taps[d] = plan.stride[d] = plan.dilation[d] = 1;
   }
@@ -57,11 +50,11 @@ ConvPlan make_plan(const Call& call, const Tile& x, const Tile& filter, const Ti
   return plan;
 }
 
-using HostFunction = void (*)(const device::Exec&, const ConvPlan&, void*);
-using PortableFunction = void (*)(const device::Exec&, const ConvPlan&);
+using HostConv = void (*)(const device::Exec&, const ConvPlan&, void*);
+using PortableConv = void (*)(const device::Exec&, const ConvPlan&);
 
-void launch(const device::Exec& exec, const Call& call, ConvPlan plan, HostFunction host,
-            PortableFunction portable) {
+void launch(const device::Exec& exec, const Call& call, ConvPlan plan, HostConv host,
+            PortableConv portable) {
   const Tile &a = call.inputs[0], &b = call.inputs[1], &result = call.outputs[0];
   TESSERA_CHECK(
       is_floating(a.dtype) && a.dtype == b.dtype &&

@@ -15,9 +15,9 @@ namespace tessera::kernels {
 namespace {
 
 /// Reads a call's operands one after the other into a plan.
-class Operands {
+class GroupNormOperands {
  public:
-  Operands(const Call& call, const Tile& x) : call_(call), x_(x) {
+  GroupNormOperands(const Call& call, const Tile& x) : call_(call), x_(x) {
     const auto& roles = call.attributes.integers("roles");
     TESSERA_CHECK(static_cast<int>(roles.size()) == x.rank && is_floating(x.dtype),
                   "group norm: ", roles.size(), " roles for rank ", x.rank);
@@ -107,11 +107,11 @@ class Operands {
   int output_ = 0;
 };
 
-using IsaFunction = void (*)(const GroupNormPlan&);
-using PortableFunction = void (*)(const device::Exec&, const GroupNormPlan&);
+using HostGroupNorm = void (*)(const GroupNormPlan&);
+using PortableGroupNorm = void (*)(const device::Exec&, const GroupNormPlan&);
 
-void launch(const device::Exec& exec, Operands& operands, IsaFunction host,
-            PortableFunction portable) {
+void launch(const device::Exec& exec, GroupNormOperands& operands, HostGroupNorm host,
+            PortableGroupNorm portable) {
   operands.finish();
   GroupNormPlan plan = operands.plan;
   if (use_portable()) return portable(exec, plan);
@@ -127,7 +127,7 @@ void launch(const device::Exec& exec, Operands& operands, IsaFunction host,
 }
 
 void group_norm_moments(const device::Exec& exec, const Call& call) {
-  Operands operands(call, call.inputs[0]);
+  GroupNormOperands operands(call, call.inputs[0]);
   operands.input();
   if (operands.has_input()) operands.read_row_weights();
   operands.plan.moments = operands.statistics(operands.output(), 3);
@@ -136,7 +136,7 @@ void group_norm_moments(const device::Exec& exec, const Call& call) {
 
 void group_norm_backward_sums(const device::Exec& exec, const Call& call) {
   TESSERA_CHECK(call.input_count >= 2, "group_norm_backward_sums: operands");
-  Operands operands(call, call.inputs[1]);
+  GroupNormOperands operands(call, call.inputs[1]);
   operands.plan.dy = operands.same_as_x(operands.input());
   operands.input();
   operands.read_scale();
@@ -149,7 +149,7 @@ void group_norm_backward_sums(const device::Exec& exec, const Call& call) {
 
 void group_norm_backward_apply(const device::Exec& exec, const Call& call) {
   TESSERA_CHECK(call.input_count >= 2, "group_norm_backward_apply: operands");
-  Operands operands(call, call.inputs[1]);
+  GroupNormOperands operands(call, call.inputs[1]);
   operands.plan.dy = operands.same_as_x(operands.input());
   operands.input();
   operands.read_scale();

@@ -15,9 +15,9 @@ namespace tessera::kernels {
 namespace {
 
 /// Takes operands one after the other and checks that their number is right.
-class Operands {
+class NormOperands {
  public:
-  explicit Operands(const Call& call) : call_(call) {}
+  explicit NormOperands(const Call& call) : call_(call) {}
 
   const Tile& input() {
     TESSERA_CHECK(next_input_ < call_.input_count, "norm: input ", next_input_, " is missing");
@@ -101,7 +101,7 @@ struct Norm {
   }
 
   const Call& call;
-  Operands operands;
+  NormOperands operands;
   NormPlan plan{};
   DType dtype = DType::f32;
   bool with_scale = false;

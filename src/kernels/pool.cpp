@@ -13,18 +13,12 @@
 namespace tessera::kernels {
 namespace {
 
-using HostFunction = void (*)(const ConvPlan&);
-using PortableFunction = void (*)(const device::Exec&, const ConvPlan&);
-
-std::int64_t merged(const Tile& tile, int from, int to) {
-  std::int64_t n = 1;
-  for (int d = from; d < to; ++d) n *= tile.extent[d];
-  return n;
-}
+using HostPool = void (*)(const ConvPlan&);
+using PortablePool = void (*)(const device::Exec&, const ConvPlan&);
 
 /// What the tiles of x and y say; the operands are the call's, in order.
-void launch(const device::Exec& exec, const Call& call, const Tile& x, const Tile& y,
-            HostFunction host, PortableFunction portable) {
+void launch(const device::Exec& exec, const Call& call, const Tile& x, const Tile& y, HostPool host,
+            PortablePool portable) {
   const int batch = static_cast<int>(call.attributes.integer("batch"));
   const auto& window = call.attributes.integers("window");
   const auto& stride = call.attributes.integers("stride");
@@ -39,8 +33,8 @@ void launch(const device::Exec& exec, const Call& call, const Tile& x, const Til
     TESSERA_CHECK(call.inputs[i].dtype == x.dtype, "pool: operands of two types");
   TESSERA_CHECK(call.outputs[0].dtype == x.dtype, "pool: operands of two types");
   ConvPlan plan{};
-  plan.batch = merged(y, 0, batch);
-  plan.groups = merged(y, batch + space, y.rank);
+  plan.batch = merged_extent(y, 0, batch);
+  plan.groups = merged_extent(y, batch + space, y.rank - batch - space);
   plan.in = plan.out = 1;
   for (int d = 0; d < kSpace; ++d) {
     plan.x[d] = plan.y[d] = plan.taps[d] = plan.stride[d] = plan.dilation[d] = 1;
@@ -52,9 +46,9 @@ void launch(const device::Exec& exec, const Call& call, const Tile& x, const Til
     plan.taps[d] = window[at], plan.stride[d] = stride[at];
     plan.base[d] = y.offset[batch + s] * stride[at] - before[at] - x.offset[batch + s];
   }
-  TESSERA_CHECK(
-      merged(x, 0, batch) == plan.batch && merged(x, batch + space, x.rank) == plan.groups,
-      "pool: tiles that do not fit together");
+  TESSERA_CHECK(merged_extent(x, 0, batch) == plan.batch &&
+                    merged_extent(x, batch + space, x.rank - batch - space) == plan.groups,
+                "pool: tiles that do not fit together");
   plan.element = plan.result_element = static_cast<int>(x.dtype);
   plan.a = call.inputs[0].data;
   plan.b = call.input_count > 1 ? call.inputs[1].data : nullptr;

@@ -48,7 +48,6 @@ std::vector<replicate::InputSpec> ConvNet::inputs(std::int64_t rows, std::int64_
 }
 
 Tensor ConvNet::logits_of(Tensor image, const replicate::Batch& batch) const {
-  const std::vector<std::string> space{"height", "width"};
   // ReLU halves the second moment: He et al., "Delving Deep into Rectifiers".
   const double gain = std::sqrt(2.0);
   Tensor x = ops::cast(image, batch.dtype);
@@ -59,13 +58,13 @@ Tensor ConvNet::logits_of(Tensor image, const replicate::Batch& batch) const {
     const Dim fresh{"filters_" + std::to_string(stage), filters};
     nn::ConvOptions conv{.kernel = config_.kernel, .gain = gain};
     if (config_.batch_norm) {
-      x = nn::conv(x, space, channels, fresh, conv);
+      x = nn::conv(x, kPictureSpace, channels, fresh, conv);
       x = ops::relu(nn::batch_norm(
           x, fresh.name,
           {.training = batch.mode == replicate::Mode::train, .row_weights = batch.row_weights()}));
     } else {
       conv.bias = true, conv.activation = nn::Activation::relu;
-      x = nn::conv(x, space, channels, fresh, conv);
+      x = nn::conv(x, kPictureSpace, channels, fresh, conv);
     }
     x = ops::max_pool(
         x, {{"height", config_.pool, config_.pool}, {"width", config_.pool, config_.pool}});

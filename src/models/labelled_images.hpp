@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tessera/replicate/model.hpp"
 
 namespace tessera::models {
+
+/// The dims over which pictures extend.
+inline const std::vector<std::string> kPictureSpace{"height", "width"};
 
 /// Sizes of pictures that belong to classes.
 struct LabelledImages {

@@ -21,8 +21,6 @@
 namespace tessera::models {
 namespace {
 
-const std::vector<std::string> kSpace{"height", "width"};
-const std::string kReplica = replicate::ReplicaContext::kReplica;
 constexpr std::int64_t kTop = 5;       // the better known metric of ImageNet
 constexpr std::int64_t kWidening = 4;  // filters of a bottleneck's result for each of its 3x3's
 
@@ -140,7 +138,7 @@ std::string of_stage(const char* dim, std::int64_t stage) {
 Tensor ResNet::stem(Tensor x, const Building& building) const {
   const Graph::Scope scope(x.graph(), "stem");
   const bool is_large = config_.stem == "imagenet";
-  x = nn::conv(x, kSpace, "channels", {"stem", config_.filters},
+  x = nn::conv(x, kPictureSpace, "channels", {"stem", config_.filters},
                conv_options("conv", is_large ? 7 : 3, is_large ? 2 : 1));
   x = ops::relu(norm(x, "stem", "norm", building));
   if (!is_large) return x;
@@ -166,21 +164,22 @@ Tensor ResNet::block(Tensor x, std::int64_t stage, std::int64_t index,
   if (index == 0) {
     // In the first stage of a net without bottlenecks the sizes are the same already.
     const bool is_same = stage == 0 && wide.size == config_.filters;
-    shortcut = is_same
-                   ? ops::rename(x, before, wide.name)
-                   : norm(nn::conv(x, kSpace, before, wide, conv_options("shortcut", 1, stride)),
-                          wide.name, "shortcut_norm", building);
+    shortcut =
+        is_same
+            ? ops::rename(x, before, wide.name)
+            : norm(nn::conv(x, kPictureSpace, before, wide, conv_options("shortcut", 1, stride)),
+                   wide.name, "shortcut_norm", building);
   }
   Tensor y = x;
   std::string from = before;
   if (narrows) {
-    y = nn::conv(y, kSpace, from, narrow, conv_options("narrow", 1, 1));
+    y = nn::conv(y, kPictureSpace, from, narrow, conv_options("narrow", 1, 1));
     y = ops::relu(norm(y, narrow.name, "narrow_norm", building));
     from = narrow.name;
   }
-  y = nn::conv(y, kSpace, from, middle, conv_options("middle", 3, stride));
+  y = nn::conv(y, kPictureSpace, from, middle, conv_options("middle", 3, stride));
   y = ops::relu(norm(y, middle.name, "middle_norm", building));
-  y = nn::conv(y, kSpace, middle.name, wide, conv_options("wide", narrows ? 1 : 3, 1));
+  y = nn::conv(y, kPictureSpace, middle.name, wide, conv_options("wide", narrows ? 1 : 3, 1));
   y = norm(y, wide.name, "wide_norm", building, config_.zero_init ? 0 : 1);
   return ops::relu(ops::add(y, shortcut));
 }
@@ -196,13 +195,13 @@ Tensor ResNet::logits_of(const replicate::Batch& batch) const {
     check_user(batch.rows % config_.norm_groups == 0, "model.norm_groups = ", config_.norm_groups,
                " does not divide the ", batch.rows,
                " pictures of a micro-batch (data.batch / train.micro_batches); make it a divisor");
-    std::vector<Dim> dims{{kReplica, config_.norm_groups},
+    std::vector<Dim> dims{{replicate::ReplicaContext::kReplica, config_.norm_groups},
                           {"replica_batch", batch.rows / config_.norm_groups}};
     dims.insert(dims.end(), image.shape().begin() + 1, image.shape().end());
     if (building.row_weights)
       building.row_weights = ops::reshape(building.row_weights, Shape{dims[0], dims[1]});
     x = ops::reshape(x, Shape(std::move(dims)));
-    building.kept = {kReplica};
+    building.kept = {replicate::ReplicaContext::kReplica};
   }
   x = stem(x, building);
   const auto blocks = stages();

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "models/labelled_images.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/number.hpp"
 #include "tessera/base/text.hpp"
@@ -13,12 +14,11 @@
 #include "tessera/ops/pool.hpp"
 #include "tessera/ops/reduce.hpp"
 #include "tessera/ops/shape_ops.hpp"
+#include "tessera/replicate/replica_context.hpp"
 
 namespace tessera::models {
 namespace {
 
-constexpr const char* kReplica = "replica";
-const std::vector<std::string> kSpace{"height", "width"};
 // A ReLU halves the second moment: He et al., "Delving Deep into Rectifiers".
 const double kGain = std::sqrt(2.0);
 
@@ -35,7 +35,8 @@ Tensor in_groups(Tensor x, std::int64_t groups) {
   const std::int64_t rows = x.shape()[0].size;
   check_user(rows % groups == 0, "model.norm_groups = ", groups, " does not divide the ", rows,
              " pictures of a micro-batch (data.batch / train.micro_batches); make it a divisor");
-  std::vector<Dim> dims{{kReplica, groups}, {"replica_batch", rows / groups}};
+  std::vector<Dim> dims{{replicate::ReplicaContext::kReplica, groups},
+                        {"replica_batch", rows / groups}};
   dims.insert(dims.end(), x.shape().begin() + 1, x.shape().end());
   return ops::reshape(x, Shape(std::move(dims)));
 }
@@ -70,11 +71,11 @@ class Generator {
     const Graph::Scope scope(x.graph(), name);
     const Dim hidden{"hidden", fresh.size};
     Tensor h = ops::relu(norm(x, "norm_0", channels, true));
-    h = conv(nn::upsample(h, kSpace), "conv_0", channels, hidden, 3, kGain);
+    h = conv(nn::upsample(h, kPictureSpace), "conv_0", channels, hidden, 3, kGain);
     h = ops::relu(norm(h, "norm_1", hidden.name, true));
     h = conv(h, "conv_1", hidden.name, fresh, 3, kGain);
     // A convolution of single pixels and upsampling may change places: this is a quarter of it.
-    return ops::add(h, nn::upsample(conv(x, "shortcut", channels, fresh, 1, 1), kSpace));
+    return ops::add(h, nn::upsample(conv(x, "shortcut", channels, fresh, 1, 1), kPictureSpace));
   }
 
   Tensor norm(Tensor x, const std::string& name, const std::string& channels,
@@ -84,12 +85,12 @@ class Generator {
     options.moving = statistics_ == Statistics::moving;
     options.row_weights = row_weights_;
     if (conditional) options.labels = labels_, options.classes = config_.classes;
-    return nn::batch_norm(x, channels, options, {kReplica});
+    return nn::batch_norm(x, channels, options, {replicate::ReplicaContext::kReplica});
   }
 
   static Tensor conv(Tensor x, const std::string& name, const std::string& channels,
                      const Dim& fresh, std::int64_t kernel, double gain) {
-    return nn::conv(x, kSpace, channels, fresh,
+    return nn::conv(x, kPictureSpace, channels, fresh,
                     {.name = name, .kernel = kernel, .bias = true, .gain = gain});
   }
 
@@ -108,7 +109,7 @@ Tensor discriminator_block(Tensor x, const std::string& name, const std::string&
   const auto conv = [&](Tensor from, const char* of, const std::string& in, const Dim& to,
                         std::int64_t kernel, double gain) {
     return nn::conv(
-        from, kSpace, in, to,
+        from, kPictureSpace, in, to,
         {.name = of, .kernel = kernel, .bias = true, .gain = gain, .spectral = spectral});
   };
   const Dim in = x.shape()[x.shape().index_of(channels)];

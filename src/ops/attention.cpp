@@ -18,26 +18,29 @@ namespace tessera::ops {
 namespace {
 
 /// What an operand is to attention.
-enum class Role { queries, statistics, keys, query_segments, key_segments, bias };
+enum class AttentionOperand { queries, statistics, keys, query_segments, key_segments, bias };
 
-bool is_of_keys(Role role) {
-  return role == Role::keys || role == Role::key_segments;
+bool is_of_keys(AttentionOperand role) {
+  return role == AttentionOperand::keys || role == AttentionOperand::key_segments;
 }
 
 /// The operands behind the fixed ones: segments and bias.
-std::vector<Role> with_masks(std::vector<Role> roles, const Attributes& attributes) {
+std::vector<AttentionOperand> with_masks(std::vector<AttentionOperand> roles,
+                                         const Attributes& attributes) {
   if (has(attributes, "segments")) {
-    roles.insert(roles.end(), {Role::query_segments, Role::key_segments});
+    roles.insert(roles.end(), {AttentionOperand::query_segments, AttentionOperand::key_segments});
   }
-  if (has(attributes, "bias")) roles.push_back(Role::bias);
+  if (has(attributes, "bias")) roles.push_back(AttentionOperand::bias);
   return roles;
 }
-std::vector<Role> forward_inputs(const Attributes& attributes) {
-  return with_masks({Role::queries, Role::keys, Role::keys}, attributes);
+std::vector<AttentionOperand> forward_inputs(const Attributes& attributes) {
+  return with_masks({AttentionOperand::queries, AttentionOperand::keys, AttentionOperand::keys},
+                    attributes);
 }
-std::vector<Role> backward_inputs(const Attributes& attributes) {
+std::vector<AttentionOperand> backward_inputs(const Attributes& attributes) {
   return with_masks(
-      {Role::queries, Role::queries, Role::keys, Role::keys, Role::queries, Role::statistics},
+      {AttentionOperand::queries, AttentionOperand::queries, AttentionOperand::keys,
+       AttentionOperand::keys, AttentionOperand::queries, AttentionOperand::statistics},
       attributes);
 }
 
@@ -52,7 +55,8 @@ constexpr std::int64_t kGatherWays = 4;
 /// dim is cut along it. Keys under a cut of the queries' length: cut too if `keys_follow`, else
 /// whole, even if theirs bears the same name.
 std::vector<State> states_of(const Cut& cut, const std::string& length, bool keys_follow,
-                             const std::vector<Role>& roles, std::span<const TensorSpec> operands) {
+                             const std::vector<AttentionOperand>& roles,
+                             std::span<const TensorSpec> operands) {
   std::vector<State> states;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     State state = state_under(cut, operands[i].shape);
@@ -158,7 +162,9 @@ std::vector<Strategy> AttentionGradient::strategies(const StrategyContext& conte
     const bool follow = keys_follow(cut, cuts, q, k, attributes_, context.ways);
     Strategy strategy{
         states_of(cut, q[1].name, follow, backward_inputs(attributes_), context.inputs),
-        states_of(cut, q[1].name, follow, {Role::queries, Role::keys, Role::keys, Role::bias},
+        states_of(cut, q[1].name, follow,
+                  {AttentionOperand::queries, AttentionOperand::keys, AttentionOperand::keys,
+                   AttentionOperand::bias},
                   context.outputs)};
     if (follow) strategy.bytes = key_bytes(context.inputs[2], attributes_, context.ways, true);
     // Queries of one key, or scores of one bias, on several ranks: the gradient is a sum over them.
@@ -271,7 +277,8 @@ std::vector<Strategy> Attention::strategies(const StrategyContext& context) cons
     const bool follow = keys_follow(cut, cuts, q, k, attributes_, context.ways);
     strategies.push_back(
         {states_of(cut, q[1].name, follow, forward_inputs(attributes_), context.inputs),
-         states_of(cut, q[1].name, follow, {Role::queries, Role::statistics}, context.outputs)});
+         states_of(cut, q[1].name, follow,
+                   {AttentionOperand::queries, AttentionOperand::statistics}, context.outputs)});
     if (follow)
       strategies.back().bytes = key_bytes(context.inputs[1], attributes_, context.ways, false);
   }

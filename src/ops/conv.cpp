@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/exchange.hpp"
@@ -204,10 +205,6 @@ void check_space(const std::vector<ConvDim>& space, const std::string& what) {
     check_user(d.stride >= 1 && d.dilation >= 1, what, ": along '", d.dim, "' stride is ", d.stride,
                " and dilation ", d.dilation, "; both must be at least 1");
   }
-}
-
-bool lists(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 /// Roles of the dims. `image` is x, or y for a transposed convolution; `inner` and `outer` take the

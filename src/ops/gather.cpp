@@ -17,20 +17,14 @@
 namespace tessera::ops {
 namespace {
 
-using Names = std::vector<std::string>;
-
-bool has(const Names& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-Shape without(Shape shape, const Names& names) {
+Shape without(Shape shape, const std::vector<std::string>& names) {
   for (const auto& name : names) shape = shape.without(name);
   return shape;
 }
 
 /// Checks ids and the indexed dims of the table.
 void check_lookup(const char* operation, const TensorSpec& ids, const Shape& table,
-                  const Names& dims) {
+                  const std::vector<std::string>& dims) {
   check_user(ids.dtype == DType::i32, operation, ": ids have dtype ", name_of(ids.dtype),
              ", they must be i32");
   check_user(!dims.empty() && dims.size() <= 4, operation, ": ids index ", dims.size(),
@@ -47,7 +41,7 @@ void check_lookup(const char* operation, const TensorSpec& ids, const Shape& tab
 
 /// The step of either operation: `flat` has all dims but those indexed.
 void lower_lookup(program::Emitter& emitter, const char* kernel, program::BufferId flat,
-                  program::BufferId table, const Names& dims) {
+                  program::BufferId table, const std::vector<std::string>& dims) {
   const auto shape_of = [&](program::BufferId id) { return emitter.buffer(id).spec.shape; };
   const Shape flat_shape = shape_of(flat), ids = shape_of(emitter.input(1)), rows = shape_of(table);
   const Labels labels({&flat_shape, &ids, &rows});
@@ -60,7 +54,7 @@ void lower_lookup(program::Emitter& emitter, const char* kernel, program::Buffer
 
 class Gather : public Operation {
  public:
-  explicit Gather(Names dims) : dims_(std::move(dims)) {}
+  explicit Gather(std::vector<std::string> dims) : dims_(std::move(dims)) {}
   std::string type() const override { return "gather"; }
   Attributes attributes() const override { return {{"dims", join(dims_, ",")}}; }
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override {
@@ -77,8 +71,8 @@ class Gather : public Operation {
     std::vector<Strategy> strategies;
     for (const auto& cut : candidate_cuts(context))
       strategies.push_back({states_under(cut, context.inputs),
-                            has(dims_, cut.name) ? std::vector<State>{State::partial_sum()}
-                                                 : states_under(cut, context.outputs)});
+                            lists(dims_, cut.name) ? std::vector<State>{State::partial_sum()}
+                                                   : states_under(cut, context.outputs)});
     add_linear(strategies, context, 0, {0});
     return strategies;
   }
@@ -87,12 +81,13 @@ class Gather : public Operation {
   }
 
  private:
-  Names dims_;
+  std::vector<std::string> dims_;
 };
 
 class ScatterAdd : public Operation {
  public:
-  ScatterAdd(Names dims, Shape output) : dims_(std::move(dims)), output_(std::move(output)) {}
+  ScatterAdd(std::vector<std::string> dims, Shape output)
+      : dims_(std::move(dims)), output_(std::move(output)) {}
   std::string type() const override { return "scatter_add"; }
   Attributes attributes() const override {
     return {{"dims", join(dims_, ",")}, {"shape", output_.to_string()}};
@@ -123,7 +118,7 @@ class ScatterAdd : public Operation {
   }
 
  private:
-  Names dims_;
+  std::vector<std::string> dims_;
   Shape output_;
 };
 
@@ -142,23 +137,24 @@ std::vector<TensorSpec> ScatterAdd::infer(std::span<const TensorSpec> inputs) co
 
 }  // namespace
 
-Tensor gather(Tensor x, Tensor ids, const Names& dims) {
+Tensor gather(Tensor x, Tensor ids, const std::vector<std::string>& dims) {
   install();
   return x.graph().add1(std::make_shared<Gather>(dims), {x, ids}, "gather");
 }
 
 Tensor gather(Tensor x, Tensor ids, const std::string& dim) {
-  return gather(x, ids, Names{dim});
+  return gather(x, ids, std::vector<std::string>{dim});
 }
 
-Tensor scatter_add(Tensor values, Tensor ids, const Names& dims, const Shape& output) {
+Tensor scatter_add(Tensor values, Tensor ids, const std::vector<std::string>& dims,
+                   const Shape& output) {
   install();
   return values.graph().add1(std::make_shared<ScatterAdd>(dims, output), {values, ids},
                              "scatter_add");
 }
 
 Tensor scatter_add(Tensor values, Tensor ids, const std::string& dim, const Shape& output) {
-  return scatter_add(values, ids, Names{dim}, output);
+  return scatter_add(values, ids, std::vector<std::string>{dim}, output);
 }
 
 Tensor reduce_first(Tensor x, const std::string& dim) {

@@ -6,6 +6,7 @@
 #include "norm_expansion.hpp"
 #include "ops/pointwise_lowering.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/text.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/install.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 /// Roles of x's dims, in the order in which they lie: kept without parameters, normalised without,
 /// kept with, normalised with (kernels/README.md).
-enum Role : std::int64_t { kOuter, kBefore, kKept, kAfter };
+enum NormRole : std::int64_t { kOuter, kBefore, kKept, kAfter };
 
 struct GroupNormOptions {
   std::vector<std::int64_t> roles;
@@ -43,7 +44,7 @@ Attributes attributes_of(const GroupNormOptions& options) {
 }
 
 template <class Keep>
-Shape filtered(const Shape& shape, const Keep& keep) {
+Shape dims_that(const Shape& shape, const Keep& keep) {
   std::vector<Dim> dims;
   for (int d = 0; d < shape.rank(); ++d)
     if (keep(d)) dims.push_back(shape[d]);
@@ -51,10 +52,10 @@ Shape filtered(const Shape& shape, const Keep& keep) {
 }
 
 Shape statistics_shape(const GroupNormOptions& options, const Shape& x) {
-  return filtered(x, [&](int d) { return !options.is_over(d); });
+  return dims_that(x, [&](int d) { return !options.is_over(d); });
 }
 Shape parameter_shape(const GroupNormOptions& options, const Shape& x) {
-  return filtered(x, [&](int d) { return options.has_parameters(d); });
+  return dims_that(x, [&](int d) { return options.has_parameters(d); });
 }
 
 /// Mesh dims that cut a dim over which is normalised, in the mesh's order.
@@ -238,7 +239,7 @@ void GroupNorm::count(program::Emitter& emitter, program::BufferId moments,
 void GroupNorm::apply(program::Emitter& emitter) const {
   const auto x = emitter.buffer(emitter.input(0));
   const Shape& shape = x.spec.shape;
-  const Shape line = filtered(shape, [&](int d) {
+  const Shape line = dims_that(shape, [&](int d) {
     return !options_.is_over(d) || (options_.scale && options_.has_parameters(d));
   });
   const auto factor = emitter.temporary("factor", {line, statistics_dtype(x.spec.dtype)},
@@ -258,10 +259,6 @@ void GroupNorm::apply(program::Emitter& emitter) const {
   if (options_.bias) y = y + Value(&code, 3);
   code.stores = {y.reg()};
   emit_pointwise(emitter, code, shape, of_y, {emitter.output(0)});
-}
-
-bool lists(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 /// x's dims in the order in which they lie for the kernels, with their roles: those of row weights
@@ -296,7 +293,7 @@ Tensor laid_out(Tensor row_weights, const GroupNormOptions& options, const Shape
     check_user(found && x[*found] == dim, "group_norm: row weights are ", has.to_string(),
                ", with a dim that x ", x.to_string(), " has not");
   }
-  const Shape wanted = filtered(x, [&](int d) {
+  const Shape wanted = dims_that(x, [&](int d) {
     return options.roles[static_cast<std::size_t>(d)] == kOuter || has.contains(x[d].name);
   });
   const Tensor numbers = cast(row_weights, DType::f32);

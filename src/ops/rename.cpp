@@ -8,11 +8,11 @@
 namespace tessera::ops {
 namespace {
 
-using Names = std::vector<std::pair<std::string, std::string>>;
+using Renames = std::vector<std::pair<std::string, std::string>>;
 
 class Rename : public Operation {
  public:
-  explicit Rename(Names names) : names_(std::move(names)) {}
+  explicit Rename(Renames names) : names_(std::move(names)) {}
   std::string type() const override { return "rename"; }
   Attributes attributes() const override {
     Attributes attributes;
@@ -22,7 +22,7 @@ class Rename : public Operation {
   std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs) const override;
   std::vector<Tensor> gradient(std::span<const Tensor>, std::span<const Tensor>,
                                std::span<const Tensor> output_gradients) const override {
-    Names back = names_;
+    Renames back = names_;
     for (auto& [from, to] : back) std::swap(from, to);
     return {rename(output_gradients[0], back)};
   }
@@ -30,7 +30,7 @@ class Rename : public Operation {
   void lower(program::Emitter& emitter) const override { emitter.alias(0, 0); }
 
  private:
-  Names names_;
+  Renames names_;
 };
 
 std::vector<TensorSpec> Rename::infer(std::span<const TensorSpec> inputs) const {
@@ -53,7 +53,7 @@ std::vector<Strategy> Rename::strategies(const StrategyContext& context) const {
 
 }  // namespace
 
-Tensor rename(Tensor x, const Names& names) {
+Tensor rename(Tensor x, const Renames& names) {
   install();
   return x.graph().add1(std::make_shared<Rename>(names), {x});
 }

@@ -170,7 +170,7 @@ class Fuser {
         return;
     }
     const auto joined =
-        join(PointwiseProgram::of(producer), PointwiseProgram::of(*consumer), joint, keep);
+        join_programs(PointwiseProgram::of(producer), PointwiseProgram::of(*consumer), joint, keep);
     if (!joined) return;
     replace(first, *joined, producer.flops);
     remove(a);
@@ -205,8 +205,8 @@ class Fuser {
       if (!consumer || !reads_in_step(*consumer, joint) || !run_together(a, b)) return false;
       for (BufferId id : producer.inputs)
         if (is_written_between(id, a, b)) return false;
-      auto program =
-          join(PointwiseProgram::of(producer), PointwiseProgram::of(*consumer), joint, false);
+      auto program = join_programs(PointwiseProgram::of(producer), PointwiseProgram::of(*consumer),
+                                   joint, false);
       if (!program) return false;
       joined.push_back(std::move(*program));
     }

@@ -58,7 +58,7 @@ bool meet(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 /// A collective that may fly: started before step `start`, finished before step `finish`.
-struct Candidate {
+struct OverlapCandidate {
   std::size_t place;  ///< where it stands
   std::size_t start;
   std::size_t finish;
@@ -101,7 +101,7 @@ class FlightPlanner {
   }
 
   /// The longest flight that the steps around allow.
-  Candidate widest(std::size_t i) const {
+  OverlapCandidate widest(std::size_t i) const {
     Step flying = section_.steps[i];
     std::visit(
         [](auto& step) {
@@ -109,7 +109,7 @@ class FlightPlanner {
         },
         flying);
     const Touched begin(section_, flying), end(section_, program::finish_of(flying));
-    Candidate candidate{i, i, i + 1, payload(i)};
+    OverlapCandidate candidate{i, i, i + 1, payload(i)};
     while (candidate.start > 0) {
       const Touched& before = touched_[candidate.start - 1];
       if (meet(before.writes, begin.reads) || meet(before.writes, begin.writes) ||
@@ -128,7 +128,7 @@ class FlightPlanner {
     leave_repeats(candidate);
     return candidate;
   }
-  void leave_repeats(Candidate& candidate) const {
+  void leave_repeats(OverlapCandidate& candidate) const {
     for (const auto& repeat : section_.repeats) {
       const auto first = static_cast<std::size_t>(repeat.first);
       const auto last = static_cast<std::size_t>(repeat.end);
@@ -154,7 +154,7 @@ class FlightPlanner {
     std::vector<std::size_t> queue(candidates_.size());
     std::iota(queue.begin(), queue.end(), std::size_t{0});
     const auto later = [&](std::size_t a, std::size_t b) {
-      const Candidate &x = candidates_[a], &y = candidates_[b];
+      const OverlapCandidate &x = candidates_[a], &y = candidates_[b];
       return std::pair(x.start, x.place) > std::pair(y.start, y.place);
     };
     std::make_heap(queue.begin(), queue.end(), later);
@@ -162,14 +162,16 @@ class FlightPlanner {
       std::pop_heap(queue.begin(), queue.end(), later);
       const std::size_t next = queue.back();
       queue.pop_back();
-      Candidate& candidate = candidates_[next];
+      OverlapCandidate& candidate = candidates_[next];
       if (!hides(candidate)) continue;
-      std::erase_if(in_air_,
-                    [&](const Candidate* other) { return other->finish <= candidate.start; });
+      std::erase_if(
+          in_air_, [&](const OverlapCandidate* other) { return other->finish <= candidate.start; });
       if (in_air_.size() == kMostInAir) {
-        const auto first = std::min_element(
-            in_air_.begin(), in_air_.end(),
-            [](const Candidate* a, const Candidate* b) { return a->place < b->place; });
+        const auto first =
+            std::min_element(in_air_.begin(), in_air_.end(),
+                             [](const OverlapCandidate* a, const OverlapCandidate* b) {
+                               return a->place < b->place;
+                             });
         if ((*first)->place > candidate.start) {
           candidate.start = std::min((*first)->place, candidate.place);
           leave_repeats(candidate);
@@ -187,7 +189,7 @@ class FlightPlanner {
   }
 
   /// Whether the steps that it passes move as many bytes as it.
-  bool hides(const Candidate& candidate) const {
+  bool hides(const OverlapCandidate& candidate) const {
     std::int64_t bytes = 0;
     for (std::size_t i = candidate.start; i < candidate.finish; ++i) {
       const auto* kernel = std::get_if<program::KernelStep>(&section_.steps[i]);
@@ -199,9 +201,10 @@ class FlightPlanner {
   }
 
   void number() {
-    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-      return std::pair(a.start, a.place) < std::pair(b.start, b.place);
-    });
+    std::sort(candidates_.begin(), candidates_.end(),
+              [](const OverlapCandidate& a, const OverlapCandidate& b) {
+                return std::pair(a.start, a.place) < std::pair(b.start, b.place);
+              });
     for (auto& candidate : candidates_)
       if (hides(candidate)) candidate.flight = flights_++;
   }
@@ -209,7 +212,7 @@ class FlightPlanner {
   void rewrite() {
     std::vector<Step> steps;
     std::vector<int> moved(section_.steps.size());
-    std::vector<const Candidate*> at(section_.steps.size(), nullptr);
+    std::vector<const OverlapCandidate*> at(section_.steps.size(), nullptr);
     for (const auto& candidate : candidates_)
       if (candidate.flight >= 0) at[candidate.place] = &candidate;
     std::vector<FinishStep> finishes(static_cast<std::size_t>(flights_));
@@ -232,7 +235,7 @@ class FlightPlanner {
     }
     section_.steps = std::move(steps);
   }
-  Step started(const Candidate& candidate) const {
+  Step started(const OverlapCandidate& candidate) const {
     Step step = section_.steps[candidate.place];
     if (auto* reduce = std::get_if<AllReduceStep>(&step)) reduce->flight = candidate.flight;
     if (auto* relayout = std::get_if<RelayoutStep>(&step)) relayout->flight = candidate.flight;
@@ -243,8 +246,8 @@ class FlightPlanner {
   const MeshShape& mesh_;
   std::int64_t least_bytes_;
   std::vector<Touched> touched_;  // by step
-  std::vector<Candidate> candidates_;
-  std::vector<Candidate*> in_air_;
+  std::vector<OverlapCandidate> candidates_;
+  std::vector<OverlapCandidate*> in_air_;
   int flights_ = 0;
 };
 

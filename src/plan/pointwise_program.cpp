@@ -88,8 +88,9 @@ class Operands {
 
 }  // namespace
 
-std::optional<PointwiseProgram> join(const PointwiseProgram& producer,
-                                     const PointwiseProgram& consumer, BufferId joint, bool keep) {
+std::optional<PointwiseProgram> join_programs(const PointwiseProgram& producer,
+                                              const PointwiseProgram& consumer, BufferId joint,
+                                              bool keep) {
   Operands operands;
   std::vector<int> producer_arguments, consumer_arguments;
   for (std::size_t i = 0; i < producer.inputs.size(); ++i)

@@ -28,8 +28,8 @@ PointwiseProgram copy_program(program::BufferId from, program::BufferId to, int 
 
 /// `producer` computed inside `consumer`, which reads producer's output `joint`. With `keep`, the
 /// producer's outputs are still stored. Empty if the result would pass the kernel's limits.
-std::optional<PointwiseProgram> join(const PointwiseProgram& producer,
-                                     const PointwiseProgram& consumer, program::BufferId joint,
-                                     bool keep);
+std::optional<PointwiseProgram> join_programs(const PointwiseProgram& producer,
+                                              const PointwiseProgram& consumer,
+                                              program::BufferId joint, bool keep);
 
 }  // namespace tessera::plan

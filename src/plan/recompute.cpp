@@ -66,7 +66,7 @@ std::vector<RegionCost> region_costs(const Graph& graph, const program::Section&
 namespace {
 
 /// What a set of the regions looked at so far saves and costs.
-struct Choice {
+struct SetOfRegions {
   double bytes = 0;
   double seconds = 0;
   std::vector<bool> taken;
@@ -78,17 +78,17 @@ constexpr std::size_t kSets = 2048;
 
 /// Leaves the sets than which no other one saves more and costs no more; what is above `enough`
 /// counts no further.
-std::vector<Choice> undominated(std::vector<Choice> sets, double enough) {
-  std::stable_sort(sets.begin(), sets.end(), [&](const Choice& a, const Choice& b) {
+std::vector<SetOfRegions> undominated(std::vector<SetOfRegions> sets, double enough) {
+  std::stable_sort(sets.begin(), sets.end(), [&](const SetOfRegions& a, const SetOfRegions& b) {
     return std::pair(a.seconds, -std::min(a.bytes, enough)) <
            std::pair(b.seconds, -std::min(b.bytes, enough));
   });
-  std::vector<Choice> kept;
+  std::vector<SetOfRegions> kept;
   for (auto& set : sets)
     if (kept.empty() || std::min(set.bytes, enough) > std::min(kept.back().bytes, enough))
       kept.push_back(std::move(set));
   if (kept.size() <= kSets) return kept;
-  std::vector<Choice> fewer;
+  std::vector<SetOfRegions> fewer;
   for (std::size_t i = 0; i + 1 < kept.size(); i += 2) fewer.push_back(std::move(kept[i]));
   fewer.push_back(std::move(kept.back()));
   return fewer;
@@ -98,9 +98,9 @@ std::vector<Choice> undominated(std::vector<Choice> sets, double enough) {
 
 std::vector<std::string> choose_regions(const std::vector<RegionCost>& costs, double bytes) {
   if (bytes <= 0) return {};
-  std::vector<Choice> sets{Choice{}};
+  std::vector<SetOfRegions> sets{SetOfRegions{}};
   for (const auto& cost : costs) {
-    std::vector<Choice> grown = sets;
+    std::vector<SetOfRegions> grown = sets;
     for (auto& set : grown) {
       set.bytes += cost.bytes;
       set.seconds += cost.seconds;

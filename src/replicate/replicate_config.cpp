@@ -6,8 +6,6 @@
 namespace tessera::replicate {
 namespace {
 
-const char* const kReplica = ReplicaContext::kReplica;
-
 /// Ranks that a tensor dim is cut over; 0 without a rule.
 std::int64_t ways_of(const Layout& layout, const MeshShape& mesh, const char* dim) {
   const auto name = layout.mesh_dim_of(dim);
@@ -32,11 +30,11 @@ void ReplicateConfig::describe(config::Schema& schema) {
 
 Layout ReplicateConfig::layout_of(const Layout& layout, const MeshShape& mesh) const {
   const std::int64_t ways = ways_of(layout, mesh, "batch");
-  if (ways == 0 || layout.mesh_dim_of(kReplica)) return layout;
+  if (ways == 0 || layout.mesh_dim_of(ReplicaContext::kReplica)) return layout;
   if (replicas > 0 && replicas < ways) return layout;
   auto rules = layout.rules();
   for (auto& rule : rules)
-    if (rule.first == "batch") rule.first = kReplica;
+    if (rule.first == "batch") rule.first = ReplicaContext::kReplica;
   return Layout(std::move(rules));
 }
 
@@ -45,7 +43,7 @@ std::int64_t ReplicateConfig::replicas_of(const Layout& layout, const MeshShape&
 }
 
 std::int64_t ways_of_replicas(const Layout& layout, const MeshShape& mesh) {
-  return std::max<std::int64_t>(1, ways_of(layout, mesh, kReplica));
+  return std::max<std::int64_t>(1, ways_of(layout, mesh, ReplicaContext::kReplica));
 }
 
 }  // namespace tessera::replicate

@@ -10,13 +10,11 @@
 namespace tessera::replicate {
 namespace {
 
-const char* const kReplica = ReplicaContext::kReplica;
-
 /// UserError if the step function made a variable of its own for each replica.
 void check_variables(const VariableSet& variables) {
   for (const auto& variable : variables)
-    check_user(!variable.spec.shape.contains(kReplica), "variable '", variable.name, "' ",
-               variable.spec.shape.to_string(), " has the dim ", kReplica,
+    check_user(!variable.spec.shape.contains(ReplicaContext::kReplica), "variable '", variable.name,
+               "' ", variable.spec.shape.to_string(), " has the dim ", ReplicaContext::kReplica,
                ": variables are made once and equal on all replicas; give it the dims of one "
                "replica, or another dim's name if it is a table of several");
 }
@@ -85,7 +83,7 @@ Tensor ReplicatedModel::loss(Graph& graph, const Batch& batch) {
   const ReplicaContext context(graph, batch.replicas);
   const Tensor loss = step(context, batch);
   check_variables(graph.variables());
-  const Shape each{{kReplica, batch.replicas}};
+  const Shape each{{ReplicaContext::kReplica, batch.replicas}};
   check_user(static_cast<bool>(loss), "the step function gave no loss");
   check_user(loss.shape() == each || loss.shape().rank() == 0, "the step function's loss is ",
              loss.shape().to_string(), "; legal are ", each.to_string(),

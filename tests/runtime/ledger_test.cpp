@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "support/catch.hpp"
 #include "support/small_training.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/plan/report.hpp"
 
 using namespace tessera;
@@ -62,7 +63,7 @@ TEST_CASE("the ledger equals the plan") {
   check_ledger("batch:3,model:2", kBoth, "batch");
   check_ledger("batch:3", "batch:batch", "", "batch");
   check_ledger("batch:2,model:2", kBoth, "model", "batch");
-  check_ledger("batch:2,model:2,seq:2", std::string(kBoth) + ",length:seq", "batch");
+  check_ledger("batch:2,model:2,seq:2", concat(kBoth, ",length:seq"), "batch");
 }
 
 TEST_CASE("the ledger equals the plan where keys pass in a ring or come from neighbours") {

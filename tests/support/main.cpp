@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifdef TESSERA_CATCH2_V3
-#include <catch2/catch_session.hpp>
-#else
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-#endif
+#include "support/run_catch.hpp"
 
 int main(int argc, char** argv) {
-  return Catch::Session().run(argc, argv);
+  return tessera::test::run_catch(argc, argv);
 }

@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#ifdef TESSERA_CATCH2_V3
-#include <catch2/catch_session.hpp>
-#else
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-#endif
-
 #include <mpi.h>
 
 #include <chrono>
@@ -13,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "support/run_catch.hpp"
 #include "support/world.hpp"
 #include "tessera/comm/abort.hpp"
 
@@ -52,7 +46,7 @@ int main(int argc, char** argv) {
   std::ostringstream quiet;
   std::streambuf* screen = std::cout.rdbuf();
   if (environment.rank() != 0) std::cout.rdbuf(quiet.rdbuf());
-  const int failures = Catch::Session().run(argc, argv);
+  const int failures = tessera::test::run_catch(argc, argv);
   std::cout.rdbuf(screen);
   if (failures != 0 && environment.rank() != 0)
     std::cerr << "rank " << environment.rank() << " failed:\n" << quiet.str() << std::flush;

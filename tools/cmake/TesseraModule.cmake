@@ -25,7 +25,8 @@ if(TESSERA_SANITIZE)
 endif()
 
 # The standard headers that most files include, and Kokkos: reading them took most of the time of a
-# clean build. One precompiled set for each kind of flags (cold: -O1, hot: -O3, device: with Kokkos).
+# clean build. One precompiled set for each kind of flags (cold: -O1, hot: -O3, device: with Kokkos,
+# test: with Catch2).
 set(TESSERA_STANDARD_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <limits>
     <map> <memory> <numeric> <optional> <set> <span> <string> <string_view> <utility> <vector>)
 function(tessera_precompile target kind)
@@ -42,15 +43,35 @@ function(tessera_precompile target kind)
     return()
   endif()
   set(headers ${TESSERA_STANDARD_HEADERS})
-  if(kind STREQUAL "cold")  # what talks to files, people and other threads
+  if(kind MATCHES "cold|test")  # what talks to files, people and other threads
     list(APPEND headers <chrono> <condition_variable> <filesystem> <fstream> <iostream> <mutex>
          <sstream> <thread> <unordered_map> <variant>)
   endif()
   if(kind STREQUAL "device")
     list(APPEND headers <Kokkos_Core.hpp>)
+  elseif(kind STREQUAL "test")
+    list(APPEND headers <random> <support/catch.hpp>)
   endif()
   target_precompile_headers(${target} PRIVATE ${headers})
   set_property(GLOBAL PROPERTY TESSERA_PCH_${kind} ${target})
+endfunction()
+
+# Compiles the sources of a target in batches. What templates of the standard library and our own
+# headers cost is paid once for each batch.
+function(tessera_unite target)
+  if(NOT TESSERA_UNITY)
+    return()
+  endif()
+  set(batch 8)
+  if(TESSERA_SANITIZE)
+    set(batch 16)  # each template is instrumented, too
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC takes all but the batch itself for headers, in which the private struct of a class must not
+    # have members of an unnamed namespace's types.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()
 
 # tessera_add_module(NAME SOURCES a.cpp … [LIBRARIES tessera_mpi …] [ISA_SOURCES isa/x.cpp …]
@@ -65,6 +86,7 @@ function(tessera_add_module name)
   set(target tessera_${name})
   add_library(${target} OBJECT ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE tessera_options ${arg_LIBRARIES})
+  tessera_unite(${target})
   if(NOT name IN_LIST TESSERA_HOT_MODULES)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     tessera_precompile(${target} cold)
@@ -88,7 +110,10 @@ function(tessera_add_module name)
       add_library(${target}_${level} OBJECT ${arg_ISA_SOURCES})
       target_link_libraries(${target}_${level} PRIVATE tessera_options)
       target_compile_definitions(${target}_${level} PRIVATE TESSERA_ISA=${level})
-      target_compile_options(${target}_${level} PRIVATE -O3 -ffp-contract=fast)
+      target_compile_options(${target}_${level} PRIVATE -ffp-contract=fast)
+      if(NOT TESSERA_SANITIZE)
+        target_compile_options(${target}_${level} PRIVATE -O3)
+      endif()
       if(NOT level STREQUAL "generic")
         target_compile_options(${target}_${level} PRIVATE -march=x86-64-${level} -mprefer-vector-width=512)
       endif()

@@ -2,6 +2,8 @@
 # tessera_add_test(NAME shape_tile SOURCES tile_test.cpp [RANKS 1 2 4] [LABELS …] [TIMEOUT s] [LONG])
 #   A Catch2 program. Without RANKS it starts no MPI (label unit); with them it is registered once for
 #   each count, name suffix .npN (label mpi).
+# tessera_add_program(NAME io_saver SOURCES saver.cpp [BENCH])
+#   What a case starts. BENCH: it measures rates for people and is built when asked for by name.
 # tessera_add_case(NAME case_resume COMMAND … [RANKS n] [LABELS …] [TIMEOUT s] [LONG])
 #   Any command, mostly a Python program that runs the executable (label case); RANKS is the number of
 #   ranks that it starts at once. It finds in its environment TESSERA (the executable),
@@ -29,17 +31,44 @@ if(NOT TESSERA_PYTHON)
   set(TESSERA_PYTHON "${TESSERA_SYSTEM_PYTHON}")
 endif()
 
-# tests/support/NAME.cpp, compiled once for all tests.
-function(tessera_test_main name)
-  if(TARGET tessera_test_${name})
-    return()
+# What all programs of the tests have alike.
+function(tessera_test_options target)
+  set_target_properties(${target} PROPERTIES TESSERA_PLAIN ON)
+  # Catch2's macros cost most of a test's compile time: what is tested is in the optimised library.
+  target_compile_options(${target} PRIVATE -O1)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${target} PRIVATE ${tessera_catch_definition})
+  target_link_libraries(${target} PRIVATE tessera_lib Catch2::Catch2)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "EXECUTABLE")
+    # As executables are compiled, or the precompiled headers would not suit both.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIE)
   endif()
-  add_library(tessera_test_${name} OBJECT ${PROJECT_SOURCE_DIR}/tests/support/${name}.cpp)
-  target_include_directories(tessera_test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(tessera_test_${name} PRIVATE ${tessera_catch_definition})
-  target_link_libraries(tessera_test_${name} PRIVATE tessera_lib Catch2::Catch2)
-  target_compile_options(tessera_test_${name} PRIVATE -O1)
-  set_target_properties(tessera_test_${name} PROPERTIES TESSERA_PLAIN ON)
+  tessera_precompile(${target} test)
+endfunction()
+
+# What several tests use (tests/support), compiled once; a program takes of it what it needs.
+function(tessera_test_support)
+  set(support ${PROJECT_SOURCE_DIR}/tests/support)
+  add_library(tessera_test_support STATIC ${support}/op_bench.cpp ${support}/op_case.cpp
+    ${support}/simulated_run.cpp ${support}/small_training.cpp)
+  add_library(tessera_test_main OBJECT ${support}/main.cpp)
+  add_library(tessera_test_mpi_main OBJECT ${support}/mpi_main.cpp)
+  foreach(target tessera_test_support tessera_test_main tessera_test_mpi_main)
+    tessera_test_options(${target})
+  endforeach()
+  add_library(tessera_test_catch OBJECT ${support}/catch.cpp)
+  tessera_test_options(tessera_test_catch)
+  set_target_properties(tessera_test_catch PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+endfunction()
+
+function(tessera_add_program)
+  cmake_parse_arguments(arg "BENCH" "NAME" "SOURCES" ${ARGN})
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  tessera_test_options(${arg_NAME})
+  target_link_libraries(${arg_NAME} PRIVATE tessera_test_support)
+  set_target_properties(${arg_NAME} PROPERTIES EXCLUDE_FROM_ALL ${arg_BENCH})
 endfunction()
 
 function(tessera_add_test)
@@ -61,14 +90,10 @@ function(tessera_add_test)
   if(arg_RANKS)
     set(main mpi_main)
   endif()
-  tessera_test_main(${main})
-  add_executable(${target} ${arg_SOURCES} $<TARGET_OBJECTS:tessera_test_${main}>)
-  set_target_properties(${target} PROPERTIES TESSERA_PLAIN ON)
-  # Catch2's macros cost most of a test's compile time: what is tested is in the optimised library.
-  target_compile_options(${target} PRIVATE -O1)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(${target} PRIVATE ${tessera_catch_definition})
-  target_link_libraries(${target} PRIVATE tessera_lib Catch2::Catch2 ${arg_LIBRARIES})
+  add_executable(${target} ${arg_SOURCES} $<TARGET_OBJECTS:tessera_test_${main}>
+                 $<TARGET_OBJECTS:tessera_test_catch>)
+  tessera_test_options(${target})
+  target_link_libraries(${target} PRIVATE tessera_test_support ${arg_LIBRARIES})
   if(NOT arg_RANKS)
     set(name ${tessera_test_prefix}${arg_NAME})
     add_test(NAME ${name} COMMAND ${target})

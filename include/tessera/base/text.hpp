@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+/// Whether a name is one of those.
+bool lists(const std::vector<std::string>& names, std::string_view name);
+
 std::string trim(std::string_view text);
 /// Pieces between separators, trimmed; an empty text gives no pieces.
 std::vector<std::string> split(std::string_view text, char separator);

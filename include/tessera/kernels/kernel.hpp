@@ -38,6 +38,13 @@ struct Tile {
   }
 };
 
+/// The product of `count` extents from dim `from` on.
+inline std::int64_t merged_extent(const Tile& tile, int from, int count) {
+  std::int64_t n = 1;
+  for (int d = from; d < from + count; ++d) n *= tile.extent[d];
+  return n;
+}
+
 /// Scalars that the host gives in each run of a section, equal on all ranks.
 struct Feeds {
   std::int64_t step = 0;                 ///< optimizer step, counted from 1
