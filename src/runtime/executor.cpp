@@ -7,6 +7,7 @@
 
 #include "flights.hpp"
 #include "prepared.hpp"
+#include "step_runner.hpp"
 #include "tessera/base/element.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
@@ -18,18 +19,6 @@ namespace {
 
 using program::Buffer;
 using program::Section;
-
-void run_copies(const device::Exec& exec, const std::vector<BoxCopy>& copies) {
-  for (const auto& copy : copies)
-    kernels::copy_box(exec, copy.to, copy.from, copy.rank, copy.extents, copy.to_strides,
-                      copy.from_strides, copy.element_bytes);
-}
-
-void run_sums(const device::Exec& exec, const std::vector<BoxCopy>& sums, DType dtype) {
-  for (const auto& sum : sums)
-    kernels::add_box(exec, sum.to, sum.from, sum.rank, sum.extents, sum.to_strides,
-                     sum.from_strides, dtype);
-}
 
 /// A signalling NaN of the element type (the largest integer for i32), repeated.
 void poison(const device::Exec& exec, void* to, std::size_t bytes, DType dtype) {
@@ -62,6 +51,7 @@ struct Executor::Impl {
   Places places;
   std::map<std::string, std::vector<PreparedStep>> sections;
   Flights flights;
+  StepRunner runner{program, collectives, exec, places, flights};
   std::map<std::string, std::vector<std::vector<bool>>> taking_part;  // by step and local rank
 
   Impl(const program::Program& p, comm::Collectives& c, const device::Exec& e, ExecutorOptions o)
@@ -147,15 +137,6 @@ struct Executor::Impl {
     }
   }
 
-  void run_step(const program::Step& step, const PreparedStep& prepared,
-                const std::vector<bool>& takes_part, const kernels::Feeds& feeds);
-  void book_absence(const program::Step& step) const;
-  void run_all_reduce(const program::Step& step, const PreparedStep& prepared);
-  void run_relayout(const program::Step& step, const PreparedStep& prepared);
-  std::unique_ptr<comm::Flight> start_relayout(const program::RelayoutStep& step,
-                                               const PreparedRelayout& prepared);
-  void finish(const program::FinishStep& step);
-  void run_exchange(const program::ExchangeStep& step, const PreparedExchange& prepared) const;
   void poison_dead(const Section& section, int step) const {
     for (const auto& buffer : section.buffers)
       if (buffer.variable < 0 && buffer.last_step == step && buffer.bytes > 0)
@@ -165,149 +146,6 @@ struct Executor::Impl {
                    buffer.spec.dtype);
   }
 };
-
-/// A collective of other stages counts as a call here too, so that all ranks' books have the same
-/// rows.
-void Executor::Impl::book_absence(const program::Step& step) const {
-  using program::CollectiveKind;
-  const auto dims = program::mesh_dims_of(step);
-  if (dims.empty() || program.mesh.group_size(dims) == 1) return;
-  const std::vector<std::int64_t> none(ranks(), 0);
-  CollectiveKind kind = CollectiveKind::neighbour_exchange;
-  if (std::holds_alternative<program::AllReduceStep>(step)) kind = CollectiveKind::all_reduce;
-  if (const auto* relayout = std::get_if<program::RelayoutStep>(&step)) kind = relayout->kind;
-  collectives.ledger().count(kind, dims, none, none);
-}
-
-void Executor::Impl::run_step(const program::Step& step, const PreparedStep& prepared,
-                              const std::vector<bool>& takes_part, const kernels::Feeds& feeds) {
-  if (const auto* kernel = std::get_if<PreparedKernel>(&prepared)) {
-    for (std::size_t r = 0; r < kernel->ranks.size(); ++r) {
-      if (!takes_part[r]) continue;
-      const auto& rank = kernel->ranks[r];
-      kernel->kernel(
-          exec, {*kernel->attributes, rank.inputs.data(), static_cast<int>(rank.inputs.size()),
-                 rank.outputs.data(), static_cast<int>(rank.outputs.size()), rank.workspace, feeds,
-                 places.coordinates[r].data()});
-    }
-  } else if (std::holds_alternative<PreparedAllReduce>(prepared)) {
-    run_all_reduce(step, prepared);
-  } else if (std::holds_alternative<PreparedRelayout>(prepared)) {
-    run_relayout(step, prepared);
-  } else if (std::holds_alternative<PreparedFinish>(prepared)) {
-    finish(std::get<program::FinishStep>(step));
-  } else if (const auto* ring = std::get_if<PreparedRing>(&prepared)) {
-    for (const auto& copies : ring->pack) run_copies(exec, copies);
-    if (!device::Exec::is_host()) exec.fence();
-    collectives.neighbour_exchange({std::get<program::RingStep>(step).mesh_dim}, ring->dtype,
-                                   ring->send, ring->send_counts, ring->receive,
-                                   ring->receive_counts);
-    for (const auto& copies : ring->unpack) run_copies(exec, copies);
-  } else if (const auto* transfer = std::get_if<PreparedTransfer>(&prepared)) {
-    if (!device::Exec::is_host()) exec.fence();
-    collectives.neighbour_exchange({std::get<program::TransferStep>(step).mesh_dim},
-                                   transfer->dtype, transfer->send, transfer->send_counts,
-                                   transfer->receive, transfer->receive_counts);
-  } else if (const auto* exchange = std::get_if<PreparedExchange>(&prepared)) {
-    run_exchange(std::get<program::ExchangeStep>(step), *exchange);
-  } else {
-    const auto& local = std::get<PreparedLocal>(prepared).ranks;
-    for (std::size_t r = 0; r < local.size(); ++r) {
-      const auto& rank = local[r];
-      if (!takes_part[r])
-        continue;
-      else if (rank.zero)
-        kernels::set_zero(exec, rank.copy.to, rank.bytes);
-      else
-        run_copies(exec, {rank.copy});
-    }
-  }
-}
-
-void Executor::Impl::run_all_reduce(const program::Step& step, const PreparedStep& prepared) {
-  const auto& plan = std::get<program::AllReduceStep>(step);
-  const auto& reduce = std::get<PreparedAllReduce>(prepared);
-  for (const auto& copies : reduce.pack) run_copies(exec, copies);
-  if (!device::Exec::is_host()) exec.fence();
-  if (plan.flight >= 0)
-    return flights.add(step, prepared,
-                       collectives.start_all_reduce(plan.mesh_dims, plan.op, reduce.dtype,
-                                                    reduce.data, reduce.counts));
-  collectives.all_reduce(plan.mesh_dims, plan.op, reduce.dtype, reduce.data, reduce.counts);
-  for (const auto& copies : reduce.unpack) run_copies(exec, copies);
-}
-
-void Executor::Impl::run_relayout(const program::Step& step, const PreparedStep& prepared) {
-  const auto& plan = std::get<program::RelayoutStep>(step);
-  const auto& relayout = std::get<PreparedRelayout>(prepared);
-  const comm::MeshDims dims{plan.mesh_dim};
-  for (const auto& copies : relayout.pack) run_copies(exec, copies);
-  if (!device::Exec::is_host()) exec.fence();
-  if (plan.flight >= 0) return flights.add(step, prepared, start_relayout(plan, relayout));
-  switch (plan.kind) {
-    case program::CollectiveKind::reduce_scatter:
-      collectives.reduce_scatter(dims, relayout.dtype, relayout.send, relayout.receive,
-                                 relayout.send_counts);
-      break;
-    case program::CollectiveKind::all_gather:
-      collectives.all_gather(dims, relayout.dtype, relayout.send, relayout.receive,
-                             relayout.receive_counts);
-      break;
-    default:
-      collectives.all_to_all(dims, relayout.dtype, relayout.send, relayout.send_counts,
-                             relayout.receive, relayout.receive_counts);
-  }
-  for (const auto& copies : relayout.unpack) run_copies(exec, copies);
-}
-
-std::unique_ptr<comm::Flight> Executor::Impl::start_relayout(const program::RelayoutStep& step,
-                                                             const PreparedRelayout& prepared) {
-  const comm::MeshDims dims{step.mesh_dim};
-  if (step.kind == program::CollectiveKind::reduce_scatter)
-    return collectives.start_reduce_scatter(dims, prepared.dtype, prepared.send, prepared.receive,
-                                            prepared.send_counts);
-  TESSERA_CHECK(step.kind == program::CollectiveKind::all_gather, step.label,
-                ": an all_to_all is no flight");
-  return collectives.start_all_gather(dims, prepared.dtype, prepared.send, prepared.receive,
-                                      prepared.receive_counts);
-}
-
-void Executor::Impl::finish(const program::FinishStep& step) {
-  const PreparedStep& start = flights.finish(step);
-  const auto* reduce = std::get_if<PreparedAllReduce>(&start);
-  const auto& unpack = reduce ? reduce->unpack : std::get<PreparedRelayout>(start).unpack;
-  for (const auto& copies : unpack) run_copies(exec, copies);
-}
-
-void Executor::Impl::run_exchange(const program::ExchangeStep& step,
-                                  const PreparedExchange& prepared) const {
-  for (const auto& rank : prepared.ranks) {
-    run_copies(exec, rank.pack);
-    for (const auto& stretch : rank.fill)
-      kernels::fill_box(exec, stretch.to, stretch.rank, stretch.extents, stretch.to_strides,
-                        prepared.dtype, step.fill);
-    run_copies(exec, rank.own);
-    run_sums(exec, rank.add_own, prepared.dtype);
-  }
-  if (!step.mesh_dims.empty()) {
-    std::vector<const void*> send;
-    std::vector<void*> receive;
-    std::vector<std::vector<std::int64_t>> send_counts, receive_counts;
-    for (const auto& rank : prepared.ranks) {
-      send.push_back(rank.send);
-      receive.push_back(rank.receive);
-      send_counts.push_back(rank.send_counts);
-      receive_counts.push_back(rank.receive_counts);
-    }
-    if (!device::Exec::is_host()) exec.fence();
-    collectives.neighbour_exchange(step.mesh_dims, prepared.dtype, send, send_counts, receive,
-                                   receive_counts);
-  }
-  for (const auto& rank : prepared.ranks) {
-    run_copies(exec, rank.unpack);
-    run_sums(exec, rank.add, prepared.dtype);
-  }
-}
 
 Executor::Executor(const program::Program& program, comm::Collectives& collectives,
                    const device::Exec& exec, ExecutorOptions options)
@@ -393,11 +231,11 @@ void Executor::run(const std::string& section, const kernels::Feeds& feeds) {
   const auto run = [&](std::size_t i, const PreparedStep& step) {
     const auto& part = taking_part[i];
     if (std::find(part.begin(), part.end(), true) == part.end())
-      return impl_->book_absence(plan.steps[i]);
+      return impl_->runner.book_absence(plan.steps[i]);
     const auto* kernel = std::get_if<program::KernelStep>(&plan.steps[i]);
     if (impl_->recorder) impl_->recorder->begin(section, plan.steps[i]);
-    impl_->run_step(plan.steps[i], step, part,
-                    of_micro[static_cast<std::size_t>(kernel ? kernel->micro : 0)]);
+    impl_->runner.run(plan.steps[i], step, part,
+                      of_micro[static_cast<std::size_t>(kernel ? kernel->micro : 0)]);
     if (impl_->options.synchronous) impl_->exec.fence();
     if (impl_->recorder) impl_->recorder->end(section, plan.steps[i]);
     impl_->flights.test();
