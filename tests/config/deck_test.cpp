@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -113,7 +114,7 @@ TEST_CASE("Keys are never guessed from their beginnings") {
 }
 
 TEST_CASE("A missing deck offers the names that are near") {
-  const data::test::Scratch scratch;
+  const test::Scratch scratch;
   const auto& folder = scratch.folder();
   std::ofstream(folder / "quickstart.ini") << "[a]\n";
   const std::string message =

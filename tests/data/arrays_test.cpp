@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <map>
 
-#include "data/scratch.hpp"
 #include "data/writer.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/data/column.hpp"
 #include "tessera/data/loader.hpp"
 

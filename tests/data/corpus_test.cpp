@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "data/paths.hpp"
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/config/deck.hpp"
 #include "tessera/data/entropy.hpp"
 #include "tessera/data/loader.hpp"

@@ -5,8 +5,9 @@
 
 #include <numeric>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 
 namespace tessera::data {
 namespace {

@@ -7,8 +7,9 @@
 #include <numeric>
 #include <thread>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/data/token_samples.hpp"
 #include "tessera/shape/layout.hpp"
 

@@ -5,9 +5,10 @@
 #include <map>
 #include <set>
 
-#include "data/scratch.hpp"
 #include "data/writer.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/data/loader.hpp"
 #include "tessera/data/pair_source.hpp"
 

@@ -4,8 +4,9 @@
 
 #include <map>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/data/generated_samples.hpp"
 #include "tessera/data/loader.hpp"
 

@@ -3,8 +3,9 @@
 
 #include <sys/stat.h>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 
 namespace tessera::data {
 namespace {

@@ -3,9 +3,10 @@
 
 #include <utility>
 
-#include "data/scratch.hpp"
 #include "data/writer.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/data/token_source.hpp"
 
 namespace tessera::data {

@@ -4,8 +4,9 @@
 #include <map>
 #include <set>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 
 namespace tessera::data {
 namespace {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tessera/data/vocabulary.hpp"
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 
 namespace tessera::data {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tessera/io/hdf5.hpp"
 
-namespace tessera::data::test {
+namespace tessera::test {
 
 /// Datasets of an HDF5 file that is written for a test.
 class Writer {
@@ -53,4 +53,4 @@ class Writer {
   std::vector<std::string> contents_;
 };
 
-}  // namespace tessera::data::test
+}  // namespace tessera::test

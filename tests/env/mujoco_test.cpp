@@ -4,8 +4,9 @@
 #include <cmath>
 #include <fstream>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -28,7 +29,7 @@ const char* const kPendulum = R"(<mujoco>
 </mujoco>)";
 
 struct File {
-  data::test::Scratch scratch;
+  test::Scratch scratch;
   std::string path = scratch.path("model.xml");
   explicit File(const char* text) { std::ofstream(path) << text; }
 };

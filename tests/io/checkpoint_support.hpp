@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -13,6 +10,7 @@
 #include <vector>
 
 #include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/hash.hpp"
 #include "tessera/comm/collectives.hpp"
@@ -20,24 +18,6 @@
 #include "tessera/shape/tile.hpp"
 
 namespace tessera::test {
-
-/// A folder that goes when the test ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera_io_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 inline std::string file_bytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -38,11 +38,11 @@ std::vector<std::string> names_in(const std::string& folder) {
 }  // namespace
 
 TEST_CASE("what any mesh saves, any mesh loads, bit for bit") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   std::string first_file;
   for (const char* from : kMeshes) {
     const std::string file = save(folder.path(), from, 42);
-    CHECK(file == folder / "step_00000042.h5");
+    CHECK(file == folder.path("step_00000042.h5"));
     // The same file from every mesh, digests included.
     if (first_file.empty()) first_file = test::file_bytes(file);
     const bool same_file = test::file_bytes(file) == first_file;
@@ -60,7 +60,7 @@ TEST_CASE("what any mesh saves, any mesh loads, bit for bit") {
 }
 
 TEST_CASE("attributes and specs come back") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   const io::Checkpoint checkpoint(save(folder.path(), "a:2,b:2", 7));
   CHECK(checkpoint.step() == 7);
   CHECK(checkpoint.attributes("/meta").text("deck") == "[run]\nseed = 7\n");
@@ -75,27 +75,27 @@ TEST_CASE("attributes and specs come back") {
 }
 
 TEST_CASE("only the newest stay, and the best apart") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   const std::string best = save(folder.path(), "a:2", 1, 2);
   io::keep_as_best(best);
   for (int step : {2, 3, 4}) save(folder.path(), "a:2", step, 2);
   CHECK(names_in(folder.path()) ==
         std::vector<std::string>{"best.h5", "latest", "step_00000003.h5", "step_00000004.h5"});
-  CHECK(io::Checkpoint(folder / "latest").step() == 4);
-  CHECK(io::Checkpoint(folder / "best.h5").step() == 1);
+  CHECK(io::Checkpoint(folder.path("latest")).step() == 4);
+  CHECK(io::Checkpoint(folder.path("best.h5")).step() == 1);
   CHECK(io::find_checkpoints(folder.path()) ==
-        std::vector<std::string>{folder / "step_00000004.h5", folder / "step_00000003.h5"});
-  io::keep_as_best(folder / "step_00000003.h5");
-  CHECK(io::Checkpoint(folder / "best.h5").step() == 3);
+        std::vector<std::string>{folder.path("step_00000004.h5"), folder.path("step_00000003.h5")});
+  io::keep_as_best(folder.path("step_00000003.h5"));
+  CHECK(io::Checkpoint(folder.path("best.h5")).step() == 3);
   // A run that went back to step 3 and reached 3 again has given up the later ones.
   save(folder.path(), "a:2", 3, 2);
   CHECK(names_in(folder.path()) ==
         std::vector<std::string>{"best.h5", "latest", "step_00000003.h5"});
-  CHECK(io::find_checkpoints(folder / "none").empty());
+  CHECK(io::find_checkpoints(folder.path("none")).empty());
 }
 
 TEST_CASE("a checkpoint that doesn't fit the model is refused with both sides named") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   const io::Checkpoint checkpoint(save(folder.path(), "a:2", 1));
   SimulatedCollectives collectives(MeshShape::parse("a:3", 0));
   LoadTarget target(test::test_tensors(collectives.mesh()), collectives);
@@ -117,7 +117,7 @@ TEST_CASE("a checkpoint that doesn't fit the model is refused with both sides na
 }
 
 TEST_CASE("replicas that differ stop the save and are named") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   SimulatedCollectives collectives(MeshShape::parse("a:2,b:2", 0));
   TestTiles tiles(test::test_tensors(collectives.mesh()), collectives, 1);
   // Split over b, so ranks 1 and 3 hold the same tile; the scalar is on all four.
@@ -133,11 +133,11 @@ TEST_CASE("replicas that differ stop the save and are named") {
   CHECK(contains(message_of<Error>(
                      [&] { io::save_checkpoint(folder.path(), tiles.content(), collectives, 0); }),
                  "ranks 1-3"));
-  CHECK(io::inspect_checkpoint(folder / "step_00000001.h5", false).whole);
+  CHECK(io::inspect_checkpoint(folder.path("step_00000001.h5"), false).whole);
 }
 
 TEST_CASE("the newest whole checkpoint is restored, broken ones are skipped with a warning") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   SimulatedCollectives collectives(MeshShape::parse("a:3", 0));
   LoadTarget target(test::test_tensors(collectives.mesh()), collectives);
   std::vector<std::string> warnings;
@@ -151,10 +151,10 @@ TEST_CASE("the newest whole checkpoint is restored, broken ones are skipped with
   CHECK(restore()->step() == 4);
   CHECK(warnings.empty());
 
-  const std::string newest = folder / "step_00000004.h5";
+  const std::string newest = folder.path("step_00000004.h5");
   std::string bytes = test::file_bytes(newest);
   test::write_bytes(newest, bytes.substr(0, bytes.size() / 2));
-  const io::Checkpoint third(folder / "step_00000003.h5");
+  const io::Checkpoint third(folder.path("step_00000003.h5"));
   bytes = test::file_bytes(third.file());
   bytes[static_cast<std::size_t>(third.find("/variables/block/in")->offset) + 77] ^= 16;
   test::write_bytes(third.file(), bytes);
@@ -172,14 +172,14 @@ TEST_CASE("the newest whole checkpoint is restored, broken ones are skipped with
   CHECK(message_of([&] {
           restore([](const io::Checkpoint& c) { check_user(c.step() != 3, "another deck"); });
         }) == "another deck");
-  for (int step : {1, 2}) test::write_bytes(folder / concat("step_0000000", step, ".h5"), "");
+  for (int step : {1, 2}) test::write_bytes(folder.path(concat("step_0000000", step, ".h5")), "");
   const std::string none = message_of([&] { restore(); });
   CHECK(contains(none, "no checkpoint in " + folder.path() + " is whole"));
   CHECK(contains(none, "step_00000001.h5"));
 }
 
 TEST_CASE("inspect lists everything and names what is damaged") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   const std::string file = save(folder.path(), "a:2", 12);
   const io::Inspection whole = io::inspect_checkpoint(file, false);
   CHECK(whole.whole);

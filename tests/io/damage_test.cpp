@@ -53,7 +53,7 @@ class Judge {
     }
   }
 
-  test::TemporaryFolder folder_;
+  test::Scratch folder_;
   comm::SimulatedCollectives collectives_;
   std::string file_;
   std::string bytes_;

@@ -33,7 +33,7 @@ class FileSizeLimit {
 
 struct Run {
   comm::SimulatedCollectives collectives{MeshShape::parse("a:2", 0)};
-  test::TemporaryFolder folder;
+  test::Scratch folder;
   test::TestTiles tiles{test::test_tensors(collectives.mesh()), collectives, 1};
   std::string save(io::CheckpointContent content) {
     return io::save_checkpoint(folder.path(), content, collectives, 1);
@@ -57,18 +57,18 @@ TEST_CASE("a file that can't be written whole is removed, the old one stays") {
     }
     INFO("limit " << limit << ": " << message);
     CHECK(contains(message, "step_00000002.h5"));
-    CHECK_FALSE(std::filesystem::exists(run.folder / "step_00000002.h5"));
-    CHECK_FALSE(std::filesystem::exists(run.folder / "step_00000002.h5.part"));
+    CHECK_FALSE(std::filesystem::exists(run.folder.path("step_00000002.h5")));
+    CHECK_FALSE(std::filesystem::exists(run.folder.path("step_00000002.h5.part")));
     CHECK(io::inspect_checkpoint(run.folder.path(), false).whole);
   }
   run.save(next);
-  CHECK(io::Checkpoint(run.folder / "latest").step() == 2);
+  CHECK(io::Checkpoint(run.folder.path("latest")).step() == 2);
 }
 
 TEST_CASE("whatever goes wrong before writing leaves nothing behind") {
   Run run;
   run.save(run.tiles.content());
-  const std::string file = run.folder / "file";
+  const std::string file = run.folder.path("file");
   test::write_bytes(file, "x");
   const std::string message = message_of<Error>(
       [&] { io::save_checkpoint(file, run.tiles.content(), run.collectives, 1); });
@@ -81,5 +81,5 @@ TEST_CASE("whatever goes wrong before writing leaves nothing behind") {
   twice.step = 2;
   twice.tensors.push_back(twice.tensors.front());
   CHECK(contains(message_of<Error>([&] { run.save(twice); }), "/variables/embedding"));
-  CHECK_FALSE(std::filesystem::exists(run.folder / "step_00000002.h5.part"));
+  CHECK_FALSE(std::filesystem::exists(run.folder.path("step_00000002.h5.part")));
 }

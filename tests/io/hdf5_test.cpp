@@ -28,8 +28,8 @@ std::string message_of_reading(const std::string& file) {
 }  // namespace
 
 TEST_CASE("what is written into an index is read back") {
-  const test::TemporaryFolder folder;
-  const std::string file = folder / "a.h5";
+  const test::Scratch folder;
+  const std::string file = folder.path("a.h5");
   FileIndex written;
   written.datasets = {dataset("/a/b/matrix", {3, 4}, {Kind::floating, 4}),
                       dataset("/a/scalar", {}, {Kind::floating, 8}),
@@ -68,34 +68,36 @@ TEST_CASE("what is written into an index is read back") {
 }
 
 TEST_CASE("files are the same whenever they are written") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   FileIndex index;
   index.datasets = {dataset("/a/b", {3}, {Kind::floating, 4})};
-  write_index(folder / "one.h5", index);
-  write_index(folder / "two.h5", index);
-  const bool same = test::file_bytes(folder / "one.h5") == test::file_bytes(folder / "two.h5");
+  write_index(folder.path("one.h5"), index);
+  write_index(folder.path("two.h5"), index);
+  const bool same =
+      test::file_bytes(folder.path("one.h5")) == test::file_bytes(folder.path("two.h5"));
   CHECK(same);
 }
 
 TEST_CASE("what can't be read is named with its file and reason") {
-  const test::TemporaryFolder folder;
-  CHECK(message_of_reading(folder / "none.h5") == (folder / "none.h5") + ": there is no such file");
-  test::write_bytes(folder / "text.h5", "no HDF5 here\n");
-  CHECK(test::contains(message_of_reading(folder / "text.h5"), "text.h5"));
-  CHECK(test::contains(message_of_reading(folder / "text.h5"), "signature"));
+  const test::Scratch folder;
+  CHECK(message_of_reading(folder.path("none.h5")) ==
+        folder.path("none.h5") + ": there is no such file");
+  test::write_bytes(folder.path("text.h5"), "no HDF5 here\n");
+  CHECK(test::contains(message_of_reading(folder.path("text.h5")), "text.h5"));
+  CHECK(test::contains(message_of_reading(folder.path("text.h5")), "signature"));
 
-  CHECK(message_of_reading(folder / ".") == (folder / ".") + ": it is a folder, not a file");
-  CHECK(test::contains(message_of_reading(folder / std::string(300, 'x')), "too long"));
-  REQUIRE(::mkfifo((folder / "pipe.h5").c_str(), 0600) == 0);
-  CHECK(test::contains(message_of_reading(folder / "pipe.h5"), "it is a pipe"));
+  CHECK(message_of_reading(folder.path(".")) == folder.path(".") + ": it is a folder, not a file");
+  CHECK(test::contains(message_of_reading(folder.path(std::string(300, 'x'))), "too long"));
+  REQUIRE(::mkfifo((folder.path("pipe.h5")).c_str(), 0600) == 0);
+  CHECK(test::contains(message_of_reading(folder.path("pipe.h5")), "it is a pipe"));
 
   FileIndex index;
   index.datasets = {dataset("/a", {10000}, {Kind::floating, 4})};
-  write_index(folder / "whole.h5", index);
-  const std::string bytes = test::file_bytes(folder / "whole.h5");
-  test::write_bytes(folder / "cut.h5", bytes.substr(0, bytes.size() - 1));
-  CHECK(test::contains(message_of_reading(folder / "cut.h5"), "cut.h5"));
-  CHECK(test::contains(message_of_reading(folder / "cut.h5"), "truncated"));
+  write_index(folder.path("whole.h5"), index);
+  const std::string bytes = test::file_bytes(folder.path("whole.h5"));
+  test::write_bytes(folder.path("cut.h5"), bytes.substr(0, bytes.size() - 1));
+  CHECK(test::contains(message_of_reading(folder.path("cut.h5")), "cut.h5"));
+  CHECK(test::contains(message_of_reading(folder.path("cut.h5")), "truncated"));
 
-  CHECK_THROWS_AS(write_index(folder / "no/such/folder.h5", index), Error);
+  CHECK_THROWS_AS(write_index(folder.path("no/such/folder.h5"), index), Error);
 }

@@ -8,7 +8,7 @@
 using namespace tessera;
 
 TEST_CASE("a tile of 2^31 + 16 bytes on each rank is saved, checked and loaded") {
-  const test::TemporaryFolder own;
+  const test::Scratch own;
   const std::string folder = test::world().broadcast_text(own.path());
   const std::int64_t columns = (std::int64_t{1} << 29) + 4;  // of 4 bytes
   comm::MpiCollectives ranks(MeshShape::parse(concat("a:", test::world().size()), 0),
@@ -42,7 +42,7 @@ TEST_CASE("a tile of 2^31 + 16 bytes on each rank is saved, checked and loaded")
 
 TEST_CASE("a replicated tensor of 2^31 + 16 bytes is broadcast whole") {
   if (test::world().size() == 1) return;
-  const test::TemporaryFolder own;
+  const test::Scratch own;
   const std::string folder = test::world().broadcast_text(own.path());
   const TensorSpec spec{Shape{{"column", (std::int64_t{1} << 29) + 4}}, DType::f32};
   comm::MpiCollectives ranks(MeshShape::parse(concat("a:", test::world().size()), 0),

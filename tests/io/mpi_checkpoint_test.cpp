@@ -32,12 +32,12 @@ class SharedFolder {
   const std::string& path() const { return path_; }
 
  private:
-  test::TemporaryFolder own_;
+  test::Scratch own_;
   std::string path_;
 };
 
 std::string file_of_one_rank(std::int64_t step) {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   comm::SimulatedCollectives one(MeshShape::parse("a:3", 0));
   test::TestTiles tiles(test::test_tensors(one.mesh()), one, step);
   return test::file_bytes(io::save_checkpoint(folder.path(), tiles.content(), one, 0));

@@ -35,8 +35,8 @@ int in_child(const std::function<int()>& action) {
 }  // namespace
 
 TEST_CASE("a fresh folder is made; one that holds a run is refused unless told otherwise") {
-  const test::TemporaryFolder top;
-  const std::string path = top / "a/b";
+  const test::Scratch top;
+  const std::string path = top.path("a/b");
   {
     RunFolder run(path, RunFolder::Use::fresh);
     CHECK(std::filesystem::is_directory(run.checkpoints()));
@@ -68,15 +68,15 @@ TEST_CASE("a fresh folder is made; one that holds a run is refused unless told o
   { RunFolder run(path, RunFolder::Use::overwrite); }
   CHECK_FALSE(io::holds_run(path));
 
-  test::write_bytes(top / "file", "x");
-  CHECK(
-      contains(message_of([&] { RunFolder run(top / "file", RunFolder::Use::fresh); }), "run.dir"));
+  test::write_bytes(top.path("file"), "x");
+  CHECK(contains(message_of([&] { RunFolder run(top.path("file"), RunFolder::Use::fresh); }),
+                 "run.dir"));
 }
 
 TEST_CASE("two jobs can't be in one folder, and a dead one's lock is taken over") {
   ::unsetenv("SLURM_JOB_ID");
-  const test::TemporaryFolder top;
-  const std::string path = top / "run";
+  const test::Scratch top;
+  const std::string path = top.path("run");
   {
     RunFolder run(path, RunFolder::Use::fresh);
     const int code = in_child([&] {
@@ -100,9 +100,9 @@ TEST_CASE("two jobs can't be in one folder, and a dead one's lock is taken over"
 }
 
 TEST_CASE("a lock stays young while its job is busy with something long") {
-  const test::TemporaryFolder top;
-  const std::string lock = top / "run/lock";
-  const RunFolder run(top / "run", RunFolder::Use::fresh, std::chrono::milliseconds(5));
+  const test::Scratch top;
+  const std::string lock = top.path("run/lock");
+  const RunFolder run(top.path("run"), RunFolder::Use::fresh, std::chrono::milliseconds(5));
   const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
   std::filesystem::last_write_time(lock, old);
   for (int i = 0; i < 2000 && std::filesystem::last_write_time(lock) == old; ++i)

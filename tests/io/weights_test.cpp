@@ -23,7 +23,7 @@ io::SavedTensor saved(const std::string& path, DType dtype, const std::vector<T>
 }  // namespace
 
 TEST_CASE("weights are found by name or by map, converted, and what is left over is listed") {
-  const test::TemporaryFolder folder;
+  const test::Scratch folder;
   const std::vector<float> single = {1.0F, -2.5F, 1.0F / 3.0F, 65504.0F, 3e38F};
   const std::vector<double> twice = {0.1, 1e-300, -7, 2, 3};
   const std::vector<Bf16> half = {to_bf16(1.5F), to_bf16(-2), to_bf16(3), to_bf16(4), to_bf16(5)};

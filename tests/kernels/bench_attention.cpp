@@ -2,37 +2,16 @@
 // Times of attention on this machine. Reads lines "batch length heads depth causal" and answers
 // each with the CPU milliseconds of forward and backward in f32, each the best of three runs. For
 // people; compare_attention.py sets it beside PyTorch.
-#include <time.h>
-
-#include <algorithm>
 #include <iostream>
 
 #include "kernels/support.hpp"
+#include "support/bench.hpp"
 #include "tessera/program/workspace.hpp"
 
 using namespace tessera;
 using test::TestTensor;
 
-namespace {
-
-double cpu_milliseconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
-}
-
-template <class Function>
-double best_of_three(const Function& run) {
-  double best = 1e30;
-  for (int i = 0; i < 3; ++i) {
-    const double begin = cpu_milliseconds();
-    run();
-    best = std::min(best, cpu_milliseconds() - begin);
-  }
-  return best;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 int main() {
   test::exec();
@@ -50,10 +29,10 @@ int main() {
         std::max(program::attention_forward_workspace(DType::f32, size),
                  program::attention_backward_workspace(DType::f32, size))));
     const Attributes attributes{{"causal", causal}, {"scale", 0.125}};
-    std::cout << best_of_three([&] {
+    std::cout << test::best_of_three([&] {
       test::run_kernel("attention_forward", attributes, {t[0].tile(), t[1].tile(), t[2].tile()},
                        {t[3].tile(), lse.tile()}, room.data());
-    }) << ' ' << best_of_three([&] {
+    }) << ' ' << test::best_of_three([&] {
       test::run_kernel(
           "attention_backward", attributes,
           {t[4].tile(), t[0].tile(), t[1].tile(), t[2].tile(), t[3].tile(), lse.tile()},

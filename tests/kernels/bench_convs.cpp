@@ -3,12 +3,10 @@
 // pictures and filters, padding of half a filter) and answers each with the CPU milliseconds of
 // forward, input gradient and filter gradient, each the best of three runs. For people;
 // compare_convs.py sets it beside PyTorch.
-#include <time.h>
-
-#include <algorithm>
 #include <iostream>
 
 #include "kernels/support.hpp"
+#include "support/bench.hpp"
 #include "tessera/program/workspace.hpp"
 
 using namespace tessera;
@@ -18,22 +16,12 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-double cpu_milliseconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
-}
-
-double best_of_three(const char* kernel, const Attributes& attributes, const TestTensor& a,
-                     const TestTensor& b, const TestTensor& to, std::int64_t workspace) {
+double milliseconds(const char* kernel, const Attributes& attributes, const TestTensor& a,
+                    const TestTensor& b, const TestTensor& to, std::int64_t workspace) {
   const device::Memory room(static_cast<std::size_t>(workspace));
-  double best = 1e30;
-  for (int i = 0; i < 3; ++i) {
-    const double begin = cpu_milliseconds();
+  return test::best_of_three([&] {
     test::run_kernel(kernel, attributes, {a.tile(), b.tile()}, {to.tile()}, room.data());
-    best = std::min(best, cpu_milliseconds() - begin);
-  }
-  return best;
+  });
 }
 
 }  // namespace
@@ -57,14 +45,14 @@ int main() {
     size.batch = batch, size.in = in, size.out = out;
     for (int d = 1; d < 3; ++d)
       size.x[d] = side, size.y[d] = to, size.taps[d] = kernel, size.stride[d] = stride;
-    std::cout << best_of_three("conv", attributes, x, filter, y,
-                               program::conv_workspace(DType::f32, size))
+    std::cout << milliseconds("conv", attributes, x, filter, y,
+                              program::conv_workspace(DType::f32, size))
               << ' '
-              << best_of_three("conv_input_grad", attributes, dy, filter, dx,
-                               program::conv_input_grad_workspace(DType::f32, size))
+              << milliseconds("conv_input_grad", attributes, dy, filter, dx,
+                              program::conv_input_grad_workspace(DType::f32, size))
               << ' '
-              << best_of_three("conv_filter_grad", attributes, x, dy, dfilter,
-                               program::conv_filter_grad_workspace(DType::f32, size))
+              << milliseconds("conv_filter_grad", attributes, x, dy, dfilter,
+                              program::conv_filter_grad_workspace(DType::f32, size))
               << std::endl;
   }
   return 0;

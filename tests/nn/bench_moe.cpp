@@ -3,12 +3,10 @@
 // choices" and answers each with the CPU milliseconds of the layer forward, and of forward and
 // backward together, in f32, each the best of three runs. For people; compare_moe.py sets it beside
 // PyTorch.
-#include <time.h>
-
-#include <algorithm>
 #include <iostream>
 #include <random>
 
+#include "support/bench.hpp"
 #include "support/simulated_run.hpp"
 #include "tessera/nn/moe.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -22,12 +20,6 @@ namespace {
 struct Size {
   std::int64_t batch, length, width, hidden, experts, choices;
 };
-
-double cpu_milliseconds() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
-}
 
 void build(Graph& graph, const Size& size, bool backward) {
   nn::MoeConfig config;
@@ -65,15 +57,12 @@ double milliseconds(const Size& size, bool backward) {
   comm::SimulatedCollectives collectives(program.mesh, &test::shared_exec());
   runtime::Executor executor(program, collectives, test::shared_exec());
   executor.initialize(1);
-  double best = 1e30;
-  for (int i = 0; i < 3; ++i) {
-    fill_inputs(executor, "layer", size.batch * size.length * size.width);
-    const double begin = cpu_milliseconds();
-    executor.run("layer", {1, 0, {}});
-    test::shared_exec().fence();
-    best = std::min(best, cpu_milliseconds() - begin);
-  }
-  return best;
+  return test::best_of_three(
+      [&] { fill_inputs(executor, "layer", size.batch * size.length * size.width); },
+      [&] {
+        executor.run("layer", {1, 0, {}});
+        test::shared_exec().fence();
+      });
 }
 
 }  // namespace

@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/ops/einsum.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -47,7 +48,7 @@ plan::Machine machine() {
 }
 
 std::string complaint_of(const std::string& file) {
-  return data::test::message_of([&] { plan::Machine::read(file); });
+  return test::message_of([&] { plan::Machine::read(file); });
 }
 
 }  // namespace
@@ -182,7 +183,7 @@ TEST_CASE("A fit finds the rates that made the samples") {
 }
 
 TEST_CASE("A machine's file reads back, and names what is wrong in it") {
-  const data::test::Scratch scratch;
+  const test::Scratch scratch;
   const std::string file = scratch.path("machine.ini");
   auto m = machine();
   m.name = "a machine";

@@ -48,7 +48,7 @@ void write_points(const std::string& path, std::int64_t samples, float weight = 
     labels.push_back(
         static_cast<std::uint8_t>(std::max_element(sums.begin(), sums.end()) - sums.begin()));
   }
-  data::test::Writer writer(path);
+  test::Writer writer(path);
   using Kind = io::ElementType::Kind;
   writer.add("/train/image", {samples, 2, 3}, points, Kind::floating);
   writer.add("/train/label", {samples}, labels, Kind::unsigned_integer);

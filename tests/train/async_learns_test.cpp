@@ -51,7 +51,7 @@ steps = 400
 dtype = f64
 )");
   deck.add_model("center", [] { return std::make_unique<Center>(); });
-  data::test::Writer writer(deck.path("numbers.h5"));
+  test::Writer writer(deck.path("numbers.h5"));
   writer.add("/train/x", {4}, std::vector<float>(kNumbers.begin(), kNumbers.end()),
              io::ElementType::Kind::floating);
   writer.write();

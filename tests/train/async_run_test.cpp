@@ -145,7 +145,7 @@ struct CounterRuns : test::DeckRun {
             "validation_fraction = 0\n[optim]\nname = sgd\nmomentum = 0\nlr = 1\n"
             "[train]\ndtype = f64\n") {
     add_model("counter", [] { return std::make_unique<Counter>(); });
-    data::test::Writer writer(path("zeros.h5"));
+    test::Writer writer(path("zeros.h5"));
     writer.add("/train/x", {12}, std::vector<float>(12), io::ElementType::Kind::floating);
     writer.write();
   }

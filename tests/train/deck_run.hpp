@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "data/scratch.hpp"
 #include "support/apart.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/device/exec.hpp"
 #include "tessera/models/registry.hpp"
 #include "tessera/train/async.hpp"
@@ -46,7 +47,7 @@ class DeckRun {
   std::string refusal(const std::string& mesh, const std::vector<std::string>& settings) const {
     std::ostringstream out;
     const auto backend = train::simulated_backend(MeshShape::parse(mesh, 0).size());
-    return data::test::message_of<UserError>([&] {
+    return test::message_of<UserError>([&] {
       const auto read = this->settings("refused", mesh, settings);
       train::train(*backend, *read, out);
     });
@@ -110,7 +111,7 @@ class DeckRun {
     return values;
   }
   std::string deck_;
-  data::test::Scratch scratch_;
+  test::Scratch scratch_;
   train::Models models_;
 };
 

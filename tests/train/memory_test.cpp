@@ -5,8 +5,9 @@
 #include <fstream>
 #include <string>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -17,7 +18,7 @@ namespace {
 
 /// A pretended /proc and /sys.
 struct Root {
-  data::test::Scratch scratch;
+  test::Scratch scratch;
   Root() { write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    4000 kB\n"); }
   void write(const std::string& name, const std::string& text) const { scratch.write(name, text); }
   double available() const { return available_memory(scratch.folder().string()); }

@@ -111,7 +111,7 @@ Losses expected(double a, double b) {
 TEST_CASE("Updates of a step follow one another, each with its own weights, optimizer and runs") {
   test::DeckRun deck(kDeck);
   deck.add_model("pair", [] { return std::make_unique<Pair>(); });
-  data::test::Writer writer(deck.path("numbers.h5"));
+  test::Writer writer(deck.path("numbers.h5"));
   writer.add("/train/x", {4}, std::vector<float>(kNumbers.begin(), kNumbers.end()),
              io::ElementType::Kind::floating);
   writer.add("/validation/x", {4}, std::vector<float>(kNumbers.begin(), kNumbers.end()),

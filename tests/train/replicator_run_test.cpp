@@ -442,7 +442,7 @@ TEST_CASE("what cannot be replicated is refused with what would be") {
   const auto message = [](const test::DeckRun& deck, const std::vector<std::string>& settings) {
     return deck.refusal("batch:2", settings);
   };
-  using data::test::contains;
+  using test::contains;
   const Runs deck(Choices{});
   CHECK(contains(message(deck, {replicas(5)}),
                  "data.batch = 12 rows do not divide among 5 replicas; take 10 or 15"));

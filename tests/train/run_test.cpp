@@ -5,8 +5,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/text.hpp"
 #include "tessera/device/exec.hpp"
@@ -79,7 +80,7 @@ class Poisoned : public models::Transformer {
 };
 
 struct Fixture {
-  data::test::Scratch scratch;
+  test::Scratch scratch;
   fs::path folder = scratch.folder();
   train::Models models;
   std::string out;

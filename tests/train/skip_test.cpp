@@ -36,7 +36,7 @@ struct SlopeRuns : test::DeckRun {
             "schedule_steps = 12\nwarmup = 0\nclip_norm = 0\nweight_decay = 0\n[eval]\nevery = 0\n"
             "[train]\ndtype = f64\nsteps = 12\non_nonfinite = skip\n") {
     add_model("slope", [] { return std::make_unique<Slope>(); });
-    data::test::Writer writer(path("x.h5"));
+    test::Writer writer(path("x.h5"));
     writer.add("/train/x", {4}, std::vector<float>{1, 0, 1, 1}, io::ElementType::Kind::floating);
     writer.write();
   }

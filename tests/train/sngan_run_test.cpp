@@ -44,7 +44,7 @@ void write_pictures(const std::string& path) {
     pixels.push_back(static_cast<std::uint8_t>(state >> 24));
     if (i % 64 == 0) labels.push_back(static_cast<std::uint8_t>(state >> 16) % 3);
   }
-  data::test::Writer writer(path);
+  test::Writer writer(path);
   using Kind = io::ElementType::Kind;
   writer.add("/train/image", {22, 8, 8}, pixels, Kind::unsigned_integer).set("factor", 1 / 255.0);
   writer.add("/train/label", {22}, labels, Kind::unsigned_integer);

@@ -6,8 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/scratch.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/scratch.hpp"
 #include "tessera/comm/signals.hpp"
 
 using namespace tessera;
@@ -47,7 +48,7 @@ TEST_CASE("Votes summed over ranks give the strongest reason") {
 }
 
 TEST_CASE("Rank 0 judges stop file and time, every rank its own signals") {
-  const data::test::Scratch scratch;
+  const test::Scratch scratch;
   const std::filesystem::path path = scratch.path("stop");
   const comm::StopSignals signals({SIGUSR1});
   comm::clear_pending_signal();

@@ -9,16 +9,15 @@
 #include <string>
 #include <string_view>
 
-#include "support/errors.hpp"
 #include "tessera/base/error.hpp"
 
-namespace tessera::data::test {
+namespace tessera::test {
 
 /// A folder that lives as long as this object.
 class Scratch {
  public:
   Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera_data_XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "tessera_test_XXXXXX").string();
     TESSERA_CHECK(::mkdtemp(name.data()) != nullptr, "no scratch folder ", name);
     folder_ = name;
   }
@@ -30,6 +29,7 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
+  std::string path() const { return folder_.string(); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   /// Writes a file, with the folders above it, and gives its path.
   std::string write(const std::string& name, std::string_view content) const {
@@ -42,7 +42,4 @@ class Scratch {
   std::filesystem::path folder_;
 };
 
-using tessera::test::contains;
-using tessera::test::message_of;
-
-}  // namespace tessera::data::test
+}  // namespace tessera::test
