@@ -20,11 +20,7 @@ constexpr double kMean = 0.4375;
 class Center final : public test::NumbersModel {
  public:
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {
-    Variable variable;
-    variable.name = "center";
-    variable.spec.dtype = DType::f64;
-    variable.initializer = Initializer::constant(3);
-    const Tensor x = ops::cast(batch["x"], batch.dtype), center = graph.variable(variable);
+    const Tensor x = ops::cast(batch["x"], batch.dtype), center = weight(graph, "center", 3);
     const Tensor everywhere = ops::add(ops::multiply(x, 0.0), center);
     replicate::add_metric(graph, "center", nn::weighted_sum(everywhere, batch["weights"]));
     return nn::weighted_sum(ops::square(ops::subtract(x, center)), batch["weights"]);

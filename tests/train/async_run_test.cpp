@@ -129,12 +129,8 @@ class Late final : public comm::Mailbox {
 class Counter final : public test::NumbersModel {
  public:
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {
-    Variable variable;
-    variable.name = "moved";
-    variable.spec.dtype = DType::f64;
-    variable.initializer = Initializer::constant(0);
     const Tensor nothing = ops::multiply(ops::cast(batch["x"], batch.dtype), 0.0);
-    return nn::weighted_sum(ops::add(nothing, graph.variable(variable)), batch["weights"]);
+    return nn::weighted_sum(ops::add(nothing, weight(graph, "moved", 0)), batch["weights"]);
   }
 };
 

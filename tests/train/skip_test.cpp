@@ -17,11 +17,7 @@ namespace {
 class Slope final : public test::NumbersModel {
  public:
   Tensor loss(Graph& graph, const replicate::Batch& batch) override {
-    Variable variable;
-    variable.name = "w";
-    variable.spec.dtype = DType::f64;
-    variable.initializer = Initializer::constant(0);
-    const Tensor w = graph.variable(variable);
+    const Tensor w = weight(graph, "w", 0);
     const Tensor x = ops::cast(batch["x"], batch.dtype);
     const Tensor root = ops::sqrt(ops::add(x, ops::multiply(w, 0.0)));
     return nn::weighted_sum(ops::add(root, w), batch["weights"]);
